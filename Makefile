@@ -1,0 +1,54 @@
+# The entry to everything. `make demo` and `make test` do all of their own set-up.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+READY := $(VENV)/.ready
+
+.PHONY: help demo test test-slow setup lint format type bench docs clean
+
+help:
+	@echo "make demo       set up, then run PAMD as a plug-in in a stranger's code"
+	@echo "make test       set up, then lint, types, layers and tests (under ten minutes on two cores)"
+	@echo "make test-slow  the heavy checks"
+	@echo "make bench      measure; every row a ratio in one run"
+	@echo "make docs       write the reference tables anew from the registries"
+	@echo "make setup lint format type clean"
+
+demo: setup
+	$(BIN)/python examples/plug_in.py
+
+test: lint type
+	$(BIN)/pytest -n 2
+
+test-slow: setup
+	$(BIN)/pytest -m slow
+
+setup: $(READY)
+
+$(READY): pyproject.toml constraints.txt system-packages.sh
+	@sh system-packages.sh
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV) || { echo "missing: the venv module of Python >= 3.11 (Debian: apt-get install python3-venv)"; exit 1; }
+	@$(BIN)/python -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "missing: Python >= 3.11 (found $$($(BIN)/python --version)); set PYTHON=..."; exit 1; }
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
+	@touch $(READY)
+
+lint: setup
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/lint-imports --no-logo
+
+format: setup
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+type: setup
+	$(BIN)/mypy
+
+bench: setup
+	$(BIN)/python -m benchmarks.head
+
+docs: setup
+	$(BIN)/python docs/build.py
+
+clean:
+	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache dist build

@@ -1,0 +1,50 @@
+"""Write docs/reference.md anew from the registries: `make docs`."""
+
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+from typing import Any
+
+import pamd
+
+HERE = Path(__file__).parent
+DIMENSION = 50
+
+
+def reference() -> str:
+    """The whole page."""
+    lines = ["# Reference", "", "Written by `make docs` from the registries.", "", "## Distances", ""]
+    lines += [
+        f"`pamd.distance(name, latent_dim=…, preset=…, **options)`; parameters at d = {DIMENSION}.",
+        "",
+        "| name | what it is | parameters | laws | presets |",
+        "|---|---|---|---|---|",
+    ]
+    for name in pamd.DISTANCES.names():
+        made = pamd.distance(name, latent_dim=DIMENSION)
+        count = sum(p.numel() for p in made.parameters())
+        laws = ", ".join(law.replace("_", "-") for law, holds in dataclasses.asdict(made.laws).items() if holds)
+        what, presets = _first_line(type(made)), ", ".join(made.presets)
+        lines.append(f"| `{name}` | {what} | {count:,} | {laws or 'none'} | {presets or 'none'} |")
+    lines += ["", "## Options of distances", ""]
+    for name in pamd.DISTANCES.names():
+        lines.append(f"- `{name}`: {_options(pamd.DISTANCES.get(name).Config)}")
+    lines += ["", "## Operators", "", "`pamd.operator(name, **options)`.", ""]
+    for name in pamd.OPERATORS.names():
+        cls = pamd.OPERATORS.get(name)
+        lines.append(f"- `{name}`: {_first_line(cls)} Options: {_options(cls.Config)}")
+    return "\n".join(lines) + "\n"
+
+
+def _first_line(cls: type[Any]) -> str:
+    return (cls.__doc__ or "").strip().splitlines()[0].replace("|", "\\|")
+
+
+def _options(config: type[Any]) -> str:
+    fields = dataclasses.fields(config)
+    return ", ".join(f"`{f.name}={f.default!r}`" for f in fields) or "none"
+
+
+if __name__ == "__main__":
+    (HERE / "reference.md").write_text(reference())

@@ -1,0 +1,41 @@
+"""SimSR's cosine dissimilarity (eq:simsr_pair_distance)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from torch import Tensor
+from torch.nn import functional as F
+
+from pamd.distances.base import DISTANCES, Distance, Laws
+
+__all__ = ["Cosine", "CosineConfig"]
+
+
+@dataclass(frozen=True)
+class CosineConfig:
+    normalised: bool = True
+    """False: 1 - <z, z'> as it comes. The released code does so, with z on the unit sphere but the
+    predicted next latents not re-normalised."""
+
+
+@DISTANCES.register("cosine")
+class Cosine(Distance[CosineConfig]):
+    """1 - cos(z, z'). A zero vector is orthogonal to everything, itself included."""
+
+    Config = CosineConfig
+    presets = {"paper": {}, "released": {"normalised": False}}
+
+    def __init__(self, latent_dim: int, config: CosineConfig) -> None:
+        super().__init__(latent_dim, config)
+        self.laws = Laws(nonnegative=config.normalised, self_zero=config.normalised)
+
+    def _measure(self, z: Tensor, z_prime: Tensor, penalised: bool, generator: Any) -> tuple[Tensor, None]:
+        return 1 - (self._unit(z) * self._unit(z_prime)).sum(-1), None
+
+    def _all_pairs(self, z: Tensor, z_prime: Tensor) -> Tensor:
+        return 1 - self._unit(z) @ self._unit(z_prime).T
+
+    def _unit(self, z: Tensor) -> Tensor:
+        return F.normalize(z, dim=-1) if self.config.normalised else z

@@ -1,0 +1,52 @@
+"""MICo's diffuse distance (eq:mico_pair_distance): a state may be at a distance from itself."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+from pamd.config import check_positive
+from pamd.distances.base import DISTANCES, Distance, Laws
+from pamd.distances.lp import pairwise_norm
+
+__all__ = ["Mico", "MicoConfig"]
+
+
+@dataclass(frozen=True)
+class MicoConfig:
+    beta: float = 0.1
+    """Weight of the angle."""
+
+    def __post_init__(self) -> None:
+        check_positive("distance 'mico'", beta=self.beta)
+
+
+@DISTANCES.register("mico")
+class Mico(Distance[MicoConfig]):
+    """(|z|^2 + |z'|^2) / 2 + beta * angle(z, z')."""
+
+    Config = MicoConfig
+    laws = Laws(self_zero=False)
+
+    def _measure(self, z: Tensor, z_prime: Tensor, penalised: bool, generator: Any) -> tuple[Tensor, None]:
+        u, v = F.normalize(z, dim=-1), F.normalize(z_prime, dim=-1)
+        angle = _angle(torch.linalg.vector_norm(u - v, dim=-1), torch.linalg.vector_norm(u + v, dim=-1))
+        return (z.square().sum(-1) + z_prime.square().sum(-1)) / 2 + self.config.beta * angle, None
+
+    def _all_pairs(self, z: Tensor, z_prime: Tensor) -> Tensor:
+        u, v = F.normalize(z, dim=-1), F.normalize(z_prime, dim=-1)
+        angle = _angle(pairwise_norm(u, v), pairwise_norm(u, -v))
+        return (z.square().sum(-1)[:, None] + z_prime.square().sum(-1)) / 2 + self.config.beta * angle
+
+
+def _angle(chord: Tensor, antichord: Tensor) -> Tensor:
+    """The angle between unit vectors u, v from |u - v| and |u + v|.
+
+    Equal to arctan2(sqrt(1 - cos^2), cos), but exact to rounding at every angle, and its slope is bounded:
+    the square root's is not, at parallel and at opposite vectors. The clamp is for two zero vectors.
+    """
+    return 2 * torch.atan2(chord, antichord.clamp_min(1e-12))

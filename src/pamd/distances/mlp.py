@@ -1,0 +1,42 @@
+"""The unconstrained pairwise network (eq:app_mlp_def): no law holds, which is the point of comparing with it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from pamd.distances.base import DISTANCES, Distance, Laws
+from pamd.distances.pairwise import check_hidden, pair_network
+
+__all__ = ["Mlp", "MlpConfig"]
+
+
+@dataclass(frozen=True)
+class MlpConfig:
+    hidden: int = 392
+    """Width; 392 matches PAMD's parameter count at d = 50 (194,041 against 193,915)."""
+
+    def __post_init__(self) -> None:
+        check_hidden("distance 'mlp'", self.hidden)
+
+
+@DISTANCES.register("mlp")
+class Mlp(Distance[MlpConfig]):
+    """f([z; z']) with f: 2d -> h -> h -> 1, ReLU."""
+
+    Config = MlpConfig
+    laws = Laws(symmetric=False, nonnegative=False, self_zero=False)
+
+    def __init__(self, latent_dim: int, config: MlpConfig) -> None:
+        super().__init__(latent_dim, config)
+        self.net = pair_network(latent_dim, config.hidden, 1)
+
+    def _measure(self, z: Tensor, z_prime: Tensor, penalised: bool, generator: Any) -> tuple[Tensor, None]:
+        value: Tensor = self.net(torch.cat([z, z_prime], dim=-1)).squeeze(-1)
+        return value, None
+
+    def _floats_per_pair(self) -> int:
+        return 2 * self.latent_dim + 3 * self.config.hidden

@@ -1,0 +1,106 @@
+"""Ways to make a finite MDP: by hand, at random, as a grid, or with states duplicated."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from pamd.errors import ConfigError, MDPError, UnknownNameError
+from pamd.exact.mdp import FiniteMDP
+
+__all__ = ["MDPBuilder", "duplicated", "garnet", "grid_world"]
+
+
+class MDPBuilder:
+    """An MDP written down edge by edge.
+
+    >>> builder = MDPBuilder(states=["left", "right"], actions=["stay", "go"])
+    >>> builder.add("left", "go", {"right": 0.9, "left": 0.1}, reward=1.0)
+
+    A state-action that was never added stays where it is, for no reward.
+    """
+
+    def __init__(self, states: list[str], actions: list[str]) -> None:
+        if not states or not actions or len(set(states)) < len(states) or len(set(actions)) < len(actions):
+            raise MDPError("MDPBuilder needs at least one state and one action, each named once")
+        self._states = {name: i for i, name in enumerate(states)}
+        self._actions = {name: i for i, name in enumerate(actions)}
+        self._transition = np.repeat(np.eye(len(states))[:, None], len(actions), axis=1)
+        self._reward = np.zeros((len(states), len(actions)))
+
+    def add(self, state: str, action: str, following: Mapping[str, float], reward: float = 0.0) -> MDPBuilder:
+        """Say where `action` in `state` leads, with which probabilities and for what reward."""
+        s, a = self._index(self._states, "state", state), self._index(self._actions, "action", action)
+        self._transition[s, a] = 0
+        for name, probability in following.items():
+            self._transition[s, a, self._index(self._states, "state", name)] = probability
+        self._reward[s, a] = reward
+        return self
+
+    def build(self, gamma: float = 0.9) -> FiniteMDP:
+        """The MDP, checked."""
+        return FiniteMDP(self._transition, self._reward, gamma, tuple(self._states))
+
+    @staticmethod
+    def _index(known: Mapping[str, int], kind: str, name: str) -> int:
+        if name not in known:
+            raise UnknownNameError(kind, name, known)
+        return known[name]
+
+
+def garnet(
+    states: int, actions: int = 2, branching: int = 3, *, rng: np.random.Generator, gamma: float = 0.9
+) -> FiniteMDP:
+    """A Garnet MDP: each state-action leads to `branching` random states; rewards uniform in [0, 1]."""
+    if states < 1 or actions < 1 or not 1 <= branching <= states:
+        raise ConfigError(
+            f"garnet needs states, actions >= 1 and 1 <= branching <= states, got {states}, {actions}, {branching}"
+        )
+    transition = np.zeros((states, actions, states))
+    for s in range(states):
+        for a in range(actions):
+            # Sorted uniform cuts of [0, 1] are a uniform draw from the simplex.
+            cuts = np.concatenate([[0.0], np.sort(rng.random(branching - 1)), [1.0]])
+            transition[s, a, rng.choice(states, branching, replace=False)] = np.diff(cuts)
+    return FiniteMDP(transition, rng.random((states, actions)), gamma)
+
+
+_MOVES = ((-1, 0), (1, 0), (0, -1), (0, 1))
+
+
+def grid_world(plan: str, *, slip: float = 0.0, gamma: float = 0.9) -> FiniteMDP:
+    """A grid: '#' wall, 'G' goal (reward 1 for each step taken there, absorbing), anything else free.
+
+    Four moves; with probability `slip` the move is a random one. A blocked move stays.
+    """
+    if not 0 <= slip <= 1:
+        raise ConfigError(f"grid_world: slip must lie in [0, 1], got {slip}")
+    cells = {(i, j): mark for i, row in enumerate(plan.split()) for j, mark in enumerate(row) if mark != "#"}
+    if "G" not in cells.values():
+        raise MDPError("grid_world needs at least one goal 'G' in its plan")
+    index = {cell: s for s, cell in enumerate(cells)}
+    transition = np.zeros((len(cells), len(_MOVES), len(cells)))
+    reward = np.zeros((len(cells), len(_MOVES)))
+    for (i, j), s in index.items():
+        if cells[i, j] == "G":
+            transition[s, :, s], reward[s] = 1, 1
+            continue
+        ends = [index.get((i + di, j + dj), s) for di, dj in _MOVES]
+        for a, end in enumerate(ends):
+            transition[s, a, end] += 1 - slip
+            for other in ends:
+                transition[s, a, other] += slip / len(ends)
+    return FiniteMDP(transition, reward, gamma, tuple(f"{i},{j}" for i, j in cells))
+
+
+def duplicated(mdp: FiniteMDP, copies: int = 2) -> FiniteMDP:
+    """Every state `copies` times, entered with equal probability: copies of a state are bisimilar.
+
+    State s of the original becomes s, s + S, s + 2 S, ...
+    """
+    if copies < 1:
+        raise ConfigError(f"duplicated: copies must be at least 1, got {copies}")
+    transition = np.tile(mdp.transition, (copies, 1, copies)) / copies
+    names = tuple(f"{name}'{k}" for k in range(copies) for name in mdp.states)
+    return FiniteMDP(transition, np.tile(mdp.reward, (copies, 1)), mdp.gamma, names)

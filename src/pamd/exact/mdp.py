@@ -1,0 +1,87 @@
+"""A finite MDP, checked once and then trusted. S states, A actions."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pamd.errors import MDPError, ShapeError
+
+__all__ = ["FiniteMDP", "uniform_policy", "value"]
+
+Array = NDArray[np.float64]
+
+_TOLERANCE = 1e-9
+
+
+@dataclass(frozen=True)
+class FiniteMDP:
+    transition: Array
+    """[S, A, S]: P(s' | s, a)"""
+    reward: Array
+    """[S, A]"""
+    gamma: float = 0.9
+    states: tuple[str, ...] = field(default=())
+    """Names, for reading; "0", "1", ... where none are given."""
+
+    def __post_init__(self) -> None:
+        transition = np.array(self.transition, dtype=np.float64)
+        reward = np.array(self.reward, dtype=np.float64)
+        if transition.ndim != 3 or transition.shape[0] != transition.shape[2]:
+            raise ShapeError(f"FiniteMDP.transition must be [S, A, S], got {list(transition.shape)}")
+        if reward.shape != transition.shape[:2]:
+            raise ShapeError(f"FiniteMDP.reward must be {list(transition.shape[:2])}, got {list(reward.shape)}")
+        _check_rows(transition.reshape(-1, transition.shape[2]), "FiniteMDP.transition", transition.shape[1])
+        if not np.isfinite(reward).all():
+            raise MDPError("FiniteMDP.reward must be finite")
+        if not 0 <= self.gamma < 1:
+            raise MDPError(f"FiniteMDP.gamma must lie in [0, 1), got {self.gamma}")
+        states = self.states or tuple(str(s) for s in range(len(reward)))
+        if len(states) != len(reward):
+            raise ShapeError(f"FiniteMDP.states must name {len(reward)} states, got {len(states)}")
+        for array in (transition, reward):
+            array.setflags(write=False)
+        object.__setattr__(self, "transition", transition)
+        object.__setattr__(self, "reward", reward)
+        object.__setattr__(self, "states", states)
+
+    @property
+    def n_states(self) -> int:
+        return int(self.transition.shape[0])
+
+    @property
+    def n_actions(self) -> int:
+        return int(self.transition.shape[1])
+
+    def under(self, policy: Array) -> tuple[Array, Array]:
+        """P^pi [S, S] and r^pi [S] of a policy [S, A]."""
+        policy = np.asarray(policy, dtype=np.float64)
+        if policy.shape != self.reward.shape:
+            raise ShapeError(f"policy must be {list(self.reward.shape)}, got {list(policy.shape)}")
+        _check_rows(policy, "policy", 1)
+        return np.einsum("sa,sat->st", policy, self.transition), (policy * self.reward).sum(1)
+
+
+def uniform_policy(mdp: FiniteMDP) -> Array:
+    """[S, A]: every action alike."""
+    return np.full(mdp.reward.shape, 1 / mdp.n_actions)
+
+
+def value(mdp: FiniteMDP, policy: Array) -> Array:
+    """V^pi [S], by a linear solve."""
+    transition, reward = mdp.under(policy)
+    return np.asarray(np.linalg.solve(np.eye(mdp.n_states) - mdp.gamma * transition, reward), dtype=np.float64)
+
+
+def _check_rows(rows: Array, what: str, actions: int) -> None:
+    """Raise MDPError unless every row is a distribution, naming the first that is not."""
+    total = rows.sum(1)
+    bad = ~np.isfinite(total) | (np.abs(total - 1) > _TOLERANCE) | (rows < 0).any(1)
+    if bad.any():
+        row = int(np.argmax(bad))
+        at = f"state {row // actions}, action {row % actions}" if actions > 1 else f"state {row}"
+        raise MDPError(
+            f"{what}: the row of {at} must be non-negative and sum to one, got {rows[row]} (sum {total[row]})"
+        )

@@ -1,0 +1,118 @@
+"""Exact behavioural metrics of finite MDPs, as fixed points [S, S] of their operators."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from pamd.errors import ConfigError, PamdError, ShapeError
+from pamd.exact.mdp import Array, FiniteMDP
+from pamd.exact.transport import wasserstein
+
+__all__ = [
+    "bisimulation",
+    "bisimulation_operator",
+    "fixed_point",
+    "mico",
+    "mico_operator",
+    "policy_bisimulation",
+    "policy_bisimulation_operator",
+    "reduced",
+]
+
+Operator = Callable[[Array], Array]
+
+
+def bisimulation_operator(mdp: FiniteMDP, reward_weight: float = 1.0) -> Operator:
+    """eq:bisim_operator: max over actions of c_R |r - r'| + gamma W_d(P, P')."""
+    gap = reward_weight * np.abs(mdp.reward[:, None] - mdp.reward[None])  # [S, S, A]
+
+    def apply(d: Array) -> Array:
+        _check_square(d, mdp.n_states)
+        per_action = [gap[..., a] + mdp.gamma * _all_wasserstein(mdp.transition[:, a], d) for a in range(mdp.n_actions)]
+        return np.asarray(np.max(per_action, axis=0))
+
+    return apply
+
+
+def policy_bisimulation_operator(mdp: FiniteMDP, policy: Array, reward_weight: float = 1.0) -> Operator:
+    """DBC's on-policy counterpart: c_R |r^pi - r^pi'| + gamma W_d(P^pi, P^pi')."""
+    transition, reward = mdp.under(policy)
+    gap = reward_weight * np.abs(reward[:, None] - reward)
+
+    def apply(d: Array) -> Array:
+        _check_square(d, mdp.n_states)
+        return gap + mdp.gamma * _all_wasserstein(transition, d)
+
+    return apply
+
+
+def mico_operator(mdp: FiniteMDP, policy: Array, reward_weight: float = 1.0) -> Operator:
+    """eq:mico_operator: c_R |r^pi - r^pi'| + gamma E[U(next, next')], next states independent."""
+    transition, reward = mdp.under(policy)
+    gap = reward_weight * np.abs(reward[:, None] - reward)
+
+    def apply(U: Array) -> Array:
+        _check_square(U, mdp.n_states)
+        return gap + mdp.gamma * transition @ U @ transition.T
+
+    return apply
+
+
+def fixed_point(
+    operator: Operator, start: Array, gamma: float, *, tolerance: float = 1e-9, max_iterations: int = 100_000
+) -> Array:
+    """Iterate a gamma-contraction until it is certainly within `tolerance` of its fixed point."""
+    if not 0 <= gamma < 1:
+        raise ConfigError(f"fixed_point: gamma must lie in [0, 1), got {gamma}")
+    if not tolerance > 0:
+        raise ConfigError(f"fixed_point: tolerance must be above 0, got {tolerance}")
+    d = np.asarray(start, dtype=np.float64)
+    for _ in range(max_iterations):
+        d_next = operator(d)
+        # Banach: the error after this step is at most gamma / (1 - gamma) times the step.
+        error = np.abs(d_next - d).max(initial=0.0) * gamma / (1 - gamma)
+        d = d_next
+        if error <= tolerance:
+            return d
+    raise PamdError(f"fixed_point: still {error:.3g} from the fixed point after {max_iterations} iterations")
+
+
+def bisimulation(mdp: FiniteMDP, *, reward_weight: float = 1.0, tolerance: float = 1e-9) -> Array:
+    """The bisimulation metric [S, S], with the max over actions."""
+    return _from_zero(bisimulation_operator(mdp, reward_weight), mdp, tolerance)
+
+
+def policy_bisimulation(mdp: FiniteMDP, policy: Array, *, reward_weight: float = 1.0, tolerance: float = 1e-9) -> Array:
+    """The on-policy bisimulation metric [S, S]."""
+    return _from_zero(policy_bisimulation_operator(mdp, policy, reward_weight), mdp, tolerance)
+
+
+def mico(mdp: FiniteMDP, policy: Array, *, reward_weight: float = 1.0, tolerance: float = 1e-9) -> Array:
+    """The MICo distance U^pi [S, S]; its diagonal need not be zero."""
+    return _from_zero(mico_operator(mdp, policy, reward_weight), mdp, tolerance)
+
+
+def reduced(U: Array) -> Array:
+    """The reduced form [S, S]: U(s, s') - (U(s, s) + U(s', s')) / 2."""
+    self_distance = np.diagonal(U)
+    return np.asarray(U - (self_distance[:, None] + self_distance) / 2)
+
+
+def _from_zero(operator: Operator, mdp: FiniteMDP, tolerance: float) -> Array:
+    return fixed_point(operator, np.zeros((mdp.n_states, mdp.n_states)), mdp.gamma, tolerance=tolerance)
+
+
+def _all_wasserstein(transition: Array, d: Array) -> Array:
+    """W_d between every two rows of transition [S, S], for a symmetric d [S, S] with zero diagonal or not -> [S, S]."""
+    W = np.empty_like(d)
+    for s in range(len(d)):
+        for t in range(s, len(d)):
+            W[s, t] = W[t, s] = wasserstein(transition[s], transition[t], d)
+    return W
+
+
+def _check_square(d: Array, states: int) -> None:
+    if d.shape != (states, states):
+        raise ShapeError(f"a metric of this MDP must be {[states, states]}, got {list(d.shape)}")

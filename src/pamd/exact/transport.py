@@ -1,0 +1,25 @@
+"""The 1-Wasserstein distance between finite distributions, by exact optimal transport."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from pamd.errors import ShapeError
+from pamd.exact.mdp import Array
+
+__all__ = ["wasserstein"]
+
+
+def wasserstein(p: Array, q: Array, cost: Array) -> float:
+    """min over couplings of p [S] and q [T] of the expected cost [S, T]."""
+    if cost.shape != (len(p), len(q)):
+        raise ShapeError(f"wasserstein: cost must be {[len(p), len(q)]}, got {list(cost.shape)}")
+    rows, columns = np.flatnonzero(p), np.flatnonzero(q)
+    if len(rows) == 1 or len(columns) == 1:  # only one coupling exists
+        return float(p[rows] @ cost[np.ix_(rows, columns)] @ q[columns])
+    try:
+        import ot  # Lazily: it is an extra, and slow to import.
+    except ImportError:
+        raise ImportError("exact Wasserstein distances need POT: pip install 'pamd[exact]'") from None
+    a, b = p[rows] / p[rows].sum(), q[columns] / q[columns].sum()  # POT insists on equal mass to the last bit
+    return float(ot.emd2(a, b, np.ascontiguousarray(cost[np.ix_(rows, columns)])))

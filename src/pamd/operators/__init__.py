@@ -1,0 +1,16 @@
+"""Behavioural operators by name: how the regression target of a pair is built."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pamd import config as _config
+from pamd.operators.base import OPERATORS, Operator
+
+__all__ = ["OPERATORS", "Operator", "operator"]
+
+
+def operator(name: str, **options: Any) -> Operator[Any]:
+    """The operator called `name`; `options` are the fields of its config, e.g. ``gamma=0.99``."""
+    cls = OPERATORS.get(name)
+    return cls(_config.build(cls.Config, options, f"operator {name!r}"))

@@ -1,0 +1,41 @@
+"""The independently-coupled operator of MICo and SimSR (eq:mico_operator, eq:simsr_operator)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from torch import Tensor
+
+from pamd.config import check_choice
+from pamd.distances import Distance
+from pamd.operators.base import OPERATORS, Operator, OperatorConfig
+from pamd.types import Latents, Pairs
+
+__all__ = ["Independent", "IndependentConfig"]
+
+
+@dataclass(frozen=True)
+class IndependentConfig(OperatorConfig):
+    next_latents: Literal["replay", "model"] = "replay"
+    """Where next latents come from: the sampled next states (MICo), or the latent model (SimSR)."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_choice("operator 'independent'", "next_latents", self.next_latents, ("replay", "model"))
+
+
+@OPERATORS.register("independent")
+class Independent(Operator[IndependentConfig]):
+    """One sample of each next state stands for the expectation over independent next states."""
+
+    Config = IndependentConfig
+
+    @property
+    def needs(self) -> frozenset[str]:
+        return frozenset({"z_next" if self.config.next_latents == "replay" else "next_sample"})
+
+    def _discrepancy(self, latents: Latents, pairs: Pairs, distance: Distance[Any]) -> Tensor:
+        z_next = latents.z_next if self.config.next_latents == "replay" else latents.next_sample
+        assert z_next is not None
+        return distance.between(z_next, z_next, pairs)

@@ -1,0 +1,142 @@
+"""The vocabulary: what flows between the parts, with shapes.
+
+B is the batch size, P the number of pairs, d the latent dimension; k frames of [C, H, W] make an observation, A numbers
+an action.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from pamd.errors import ShapeError
+
+__all__ = ["Batch", "Latents", "Loss", "Measurement", "Pairs"]
+
+
+@dataclass(frozen=True)
+class Batch:
+    """B transitions from replay."""
+
+    obs: Tensor
+    """[B, k*C, H, W], uint8: the newest frame last"""
+    action: Tensor
+    """[B, A], float32"""
+    reward: Tensor
+    """[B], float32"""
+    next_obs: Tensor
+    """[B, k*C, H, W], uint8"""
+    not_done: Tensor
+    """[B], float32: 0 where the episode terminated, 1 otherwise. A time limit is 1: it bootstraps."""
+
+    def __post_init__(self) -> None:
+        if self.obs.ndim != 4 or self.action.ndim != 2:
+            shapes = f"{list(self.obs.shape)} and {list(self.action.shape)}"
+            raise ShapeError(f"Batch.obs must be [B, k*C, H, W] and Batch.action [B, A], got {shapes}")
+        batch = self.obs.shape[0]
+        expected_shapes: dict[str, tuple[int, ...]] = {
+            "action": (batch, self.action.shape[1]),
+            "reward": (batch,),
+            "next_obs": tuple(self.obs.shape),
+            "not_done": (batch,),
+        }
+        for name, expected in expected_shapes.items():
+            shape = tuple(getattr(self, name).shape)
+            if shape != expected:
+                raise ShapeError(f"Batch.{name} must be {list(expected)}, got {list(shape)}")
+
+    def __len__(self) -> int:
+        return self.obs.shape[0]
+
+
+class Measurement(NamedTuple):
+    """What a distance says about P pairs."""
+
+    value: Tensor
+    """[P], or [P, d] from a coordinate-wise comparator."""
+    penalty: Tensor
+    """[]: add it to the loss as it is. PAMD's is negative: it rewards anisotropy."""
+    stats: Mapping[str, Tensor]
+    """Detached scalars for the log."""
+
+
+class Loss(NamedTuple):
+    """A scalar to minimise and what to log about it."""
+
+    value: Tensor
+    """[]"""
+    metrics: Mapping[str, Tensor]
+    """Detached scalars."""
+
+
+@dataclass(frozen=True)
+class Pairs:
+    """P pairs of rows of one batch: row `left[p]` meets row `right[p]`."""
+
+    left: Tensor
+    """[P], int64"""
+    right: Tensor
+    """[P], int64"""
+    complete: bool = False
+    """True where these are all B x B pairs in row-major order, so that matrix forms apply."""
+
+    @staticmethod
+    def permutation(batch: int, generator: torch.Generator | None = None, device: torch.device | None = None) -> Pairs:
+        """B pairs: each row with its image under one random permutation; fixed points may occur."""
+        device_ = device or torch.device("cpu")
+        # Drawn where the generator lives, so a CPU generator gives the same pairs on every device.
+        drawn_on = generator.device if generator is not None else device_
+        right = torch.randperm(batch, generator=generator, device=drawn_on).to(device_)
+        return Pairs(torch.arange(batch, device=device_), right)
+
+    @staticmethod
+    def all(batch: int, device: torch.device | None = None) -> Pairs:
+        """All B x B ordered pairs, row-major, the diagonal included."""
+        rows = torch.arange(batch, device=device)
+        return Pairs(rows.repeat_interleave(batch), rows.repeat(batch), complete=True)
+
+    def __len__(self) -> int:
+        return self.left.shape[0]
+
+
+@dataclass(frozen=True)
+class Latents:
+    """One batch of transitions as the objective sees it.
+
+    Every network has run once to fill this; nothing downstream runs an encoder again. Only `z` and `reward` are
+    always needed: an operator says what else it reads (`Operator.needs`).
+    """
+
+    z: Tensor
+    """[B, d]: the online encoder's latents of the states; carries the gradient."""
+    reward: Tensor
+    """[B]"""
+    z_target: Tensor | None = None
+    """[B, d]: the slow encoder's latents of the same states."""
+    z_next: Tensor | None = None
+    """[B, d]: latents of the next states, from replay."""
+    next_mean: Tensor | None = None
+    """[B, d]: the latent model's mean of the next latent."""
+    next_std: Tensor | None = None
+    """[B, d]: its standard deviation."""
+    next_sample: Tensor | None = None
+    """[B, d]: one sample of the next latent from the model."""
+
+    def __post_init__(self) -> None:
+        if self.z.ndim != 2:
+            raise ShapeError(f"Latents.z must be [B, d], got {list(self.z.shape)}")
+        batch = self.z.shape[0]
+        for item in fields(self):
+            value = getattr(self, item.name)
+            if not isinstance(value, Tensor):
+                continue
+            expected = (batch,) if item.name == "reward" else tuple(self.z.shape)
+            if tuple(value.shape) != expected:
+                raise ShapeError(f"Latents.{item.name} must be {list(expected)}, got {list(value.shape)}")
+
+    def __len__(self) -> int:
+        return self.z.shape[0]

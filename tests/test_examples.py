@@ -1,0 +1,29 @@
+"""Examples are run as a reader would run them."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).parents[1]
+
+
+def test_plug_in_learns_and_stays_short() -> None:
+    source = ROOT / "examples" / "plug_in.py"
+    assert len(source.read_text().splitlines()) < 40
+    done = subprocess.run([sys.executable, str(source)], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    losses = [float(x) for x in re.findall(r"metric loss ([\d.]+)", done.stdout)]
+    assert losses[-1] < 0.5 * losses[0]
+
+
+def test_the_readmes_five_lines_run() -> None:
+    readme = (ROOT / "README.md").read_text()
+    first = re.search(r"```python\n(.*?)```", readme, re.DOTALL)
+    assert first is not None
+    code = "import torch\nencode = torch.nn.Linear(9, 50)\nobs, obs2 = torch.randn(8, 9), torch.randn(8, 9)\n"
+    code += "target = torch.rand(8)\n" + first.group(1)
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
