@@ -7,10 +7,14 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from pamd import exact
+    from pamd.agent.method import Method
     from pamd.distances import DISTANCES, Distance, distance
+    from pamd.envs import EnvConfig, make_env, make_vector_env
     from pamd.errors import PamdError
+    from pamd.methods import method, scale
     from pamd.objective import Objective, metric_loss
     from pamd.operators import OPERATORS, Operator, operator
+    from pamd.train import TrainConfig, resume, train
     from pamd.types import Latents, Loss, Measurement, Pairs
 
 __version__ = "0.1.0"
@@ -27,7 +31,16 @@ _HOMES = {
     "Operator": "pamd.operators",
     "PamdError": "pamd.errors",
     "Pairs": "pamd.types",
+    "EnvConfig": "pamd.envs",
+    "Method": "pamd.agent.method",
+    "TrainConfig": "pamd.train",
     "distance": "pamd.distances",
+    "make_env": "pamd.envs",
+    "make_vector_env": "pamd.envs",
+    "method": "pamd.methods",
+    "resume": "pamd.train",
+    "scale": "pamd.methods",
+    "train": "pamd.train",
     "metric_loss": "pamd.objective",
     "operator": "pamd.operators",
 }
@@ -36,18 +49,27 @@ __all__ = [
     "DISTANCES",
     "OPERATORS",
     "Distance",
+    "EnvConfig",
     "Latents",
     "Loss",
     "Measurement",
+    "Method",
     "Objective",
     "Operator",
     "Pairs",
     "PamdError",
+    "TrainConfig",
     "__version__",
     "distance",
     "exact",
+    "make_env",
+    "make_vector_env",
+    "method",
     "metric_loss",
     "operator",
+    "resume",
+    "scale",
+    "train",
 ]
 
 

@@ -60,11 +60,24 @@ def check_choice(what: str, name: str, value: str, choices: tuple[str, ...]) -> 
 
 
 def _reject_unknown_keys(cls: Any, data: Any, what: str) -> None:
-    if not isinstance(data, dict) or not dataclasses.is_dataclass(cls):
+    """Walk the types beside the data: pydantic itself passes over unknown keys of plain dataclasses."""
+    if isinstance(data, list):
+        for item in data:
+            for part in typing.get_args(cls):
+                _reject_unknown_keys(part, item, what)
+        return
+    if not isinstance(data, dict):
+        return
+    if not dataclasses.is_dataclass(cls):
+        # `Inner | None`, or a mapping of Inner; a key of the mapping itself is not for us to judge.
+        mapping = typing.get_origin(cls) in (dict, Mapping)
+        for part in typing.get_args(cls):
+            for item in data.values() if mapping else (data,):
+                _reject_unknown_keys(part, item, what)
         return
     hints = typing.get_type_hints(cls)
+    names = {field.name for field in dataclasses.fields(cls)}
     for key, value in data.items():
-        if key not in hints:
-            raise UnknownNameError(f"option of {what}", key, hints)
-        for part in (hints[key], *typing.get_args(hints[key])):
-            _reject_unknown_keys(part, value, f"{what}: {key}")
+        if key not in names:
+            raise UnknownNameError(f"option of {what}", key, names)
+        _reject_unknown_keys(hints[key], value, f"{what}: {key}")

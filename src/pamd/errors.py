@@ -6,13 +6,19 @@ import difflib
 from collections.abc import Iterable
 
 __all__ = [
+    "CheckpointError",
     "ConfigError",
+    "DivergenceError",
     "DtypeError",
     "MDPError",
     "PamdError",
+    "RenderError",
     "ReplayError",
     "ResourceError",
+    "RunError",
+    "RunInterrupted",
     "ShapeError",
+    "TaskError",
     "UnknownNameError",
     "nearest",
 ]
@@ -29,7 +35,7 @@ class ConfigError(PamdError):
 class UnknownNameError(ConfigError):
     """A distance, operator, method, task or key of that name does not exist."""
 
-    def __init__(self, kind: str, name: str, choices: Iterable[str]) -> None:
+    def __init__(self, kind: str, name: object, choices: Iterable[str]) -> None:
         choices = sorted(choices)
         hint = nearest(name, choices)
         meant = f" Did you mean {hint!r}?" if hint else ""
@@ -56,7 +62,31 @@ class ResourceError(PamdError):
     """The machine has not the memory or the disk that the work needs: the forecast and what there is."""
 
 
-def nearest(name: str, choices: Iterable[str]) -> str | None:
+class RenderError(PamdError):
+    """Nothing on this machine can draw the task: no usable OpenGL."""
+
+
+class TaskError(PamdError):
+    """An environment cannot be built here, was used out of turn, or failed while it ran."""
+
+
+class CheckpointError(PamdError):
+    """No complete checkpoint, or one that does not fit the run."""
+
+
+class RunError(PamdError):
+    """A run directory is missing, belongs to another config, or is in use."""
+
+
+class RunInterrupted(PamdError):  # noqa: N818  It is no error: the run was asked to stop, and can go on.
+    """The run was stopped by a signal, after a checkpoint."""
+
+
+class DivergenceError(PamdError):
+    """A loss became NaN or infinite."""
+
+
+def nearest(name: object, choices: Iterable[str]) -> str | None:
     """The choice most like `name`, or None where nothing is alike."""
-    found = difflib.get_close_matches(name, list(choices), n=1, cutoff=0.5)
+    found = difflib.get_close_matches(str(name), list(choices), n=1, cutoff=0.5)
     return found[0] if found else None

@@ -6,6 +6,7 @@ import importlib
 import pkgutil
 from collections.abc import Callable
 from importlib.metadata import entry_points
+from types import ModuleType
 from typing import Generic, TypeVar
 
 from pamd.errors import ConfigError, UnknownNameError
@@ -59,12 +60,13 @@ class Registry(Generic[T]):
     def _discover(self) -> None:
         if self._discovered:
             return
-        self._discovered = True
         package = importlib.import_module(self._package)
         for module in pkgutil.iter_modules(package.__path__):
             importlib.import_module(f"{self._package}.{module.name}")
         for entry in entry_points(group=self._package):
             if entry.name not in self._entries:
                 loaded = entry.load()
-                # The loaded module may have used the decorator; an entry that names the thing itself need not.
-                self._entries.setdefault(entry.name, loaded)
+                # An entry may name the thing itself, or its module, whose decorator then registers it.
+                if not isinstance(loaded, ModuleType):
+                    self._entries.setdefault(entry.name, loaded)
+        self._discovered = True

@@ -13,9 +13,9 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from pamd.errors import ShapeError
+from pamd.errors import DtypeError, ShapeError
 
-__all__ = ["Batch", "Latents", "Loss", "Measurement", "Pairs"]
+__all__ = ["Batch", "Budget", "Latents", "Loss", "Measurement", "Pairs"]
 
 
 @dataclass(frozen=True)
@@ -53,6 +53,17 @@ class Batch:
         return self.obs.shape[0]
 
 
+class Budget(NamedTuple):
+    """How far a run is, in the three units that every row of every log carries."""
+
+    decisions: int = 0
+    """What the paper calls steps: actions chosen by the agent."""
+    frames: int = 0
+    """Simulator frames: a decision takes `action_repeat` of them, or fewer at the end of an episode."""
+    updates: int = 0
+    """Gradient updates."""
+
+
 class Measurement(NamedTuple):
     """What a distance says about P pairs."""
 
@@ -83,6 +94,10 @@ class Pairs:
     """[P], int64"""
     complete: bool = False
     """True where these are all B x B pairs in row-major order, so that matrix forms apply."""
+
+    def __post_init__(self) -> None:
+        if self.left.ndim != 1 or self.left.shape != self.right.shape:
+            raise ShapeError(f"Pairs must be [P] and [P], got {list(self.left.shape)} and {list(self.right.shape)}")
 
     @staticmethod
     def permutation(batch: int, generator: torch.Generator | None = None, device: torch.device | None = None) -> Pairs:
@@ -127,13 +142,20 @@ class Latents:
     """[B, d]: one sample of the next latent from the model."""
 
     def __post_init__(self) -> None:
-        if self.z.ndim != 2:
+        if not isinstance(self.z, Tensor):
+            raise DtypeError(f"Latents.z must be a torch.Tensor, got {type(self.z).__name__}")
+        if not (isinstance(self.reward, Tensor) and self.reward.is_floating_point()):
+            kind = getattr(self.reward, "dtype", type(self.reward).__name__)
+            raise DtypeError(f"Latents.reward must be a floating-point tensor, got {kind}")
+        if self.z.ndim != 2 or not len(self.z):
             raise ShapeError(f"Latents.z must be [B, d], got {list(self.z.shape)}")
         batch = self.z.shape[0]
         for item in fields(self):
             value = getattr(self, item.name)
-            if not isinstance(value, Tensor):
+            if value is None and item.default is None:
                 continue
+            if not isinstance(value, Tensor):
+                raise DtypeError(f"Latents.{item.name} must be a torch.Tensor, got {type(value).__name__}")
             expected = (batch,) if item.name == "reward" else tuple(self.z.shape)
             if tuple(value.shape) != expected:
                 raise ShapeError(f"Latents.{item.name} must be {list(expected)}, got {list(value.shape)}")

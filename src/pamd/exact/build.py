@@ -32,10 +32,10 @@ class MDPBuilder:
     def add(self, state: str, action: str, following: Mapping[str, float], reward: float = 0.0) -> MDPBuilder:
         """Say where `action` in `state` leads, with which probabilities and for what reward."""
         s, a = self._index(self._states, "state", state), self._index(self._actions, "action", action)
-        self._transition[s, a] = 0
+        row = np.zeros(len(self._states))
         for name, probability in following.items():
-            self._transition[s, a, self._index(self._states, "state", name)] = probability
-        self._reward[s, a] = reward
+            row[self._index(self._states, "state", name)] = probability
+        self._transition[s, a], self._reward[s, a] = row, reward
         return self
 
     def build(self, gamma: float = 0.9) -> FiniteMDP:
@@ -76,7 +76,8 @@ def grid_world(plan: str, *, slip: float = 0.0, gamma: float = 0.9) -> FiniteMDP
     """
     if not 0 <= slip <= 1:
         raise ConfigError(f"grid_world: slip must lie in [0, 1], got {slip}")
-    cells = {(i, j): mark for i, row in enumerate(plan.split()) for j, mark in enumerate(row) if mark != "#"}
+    rows = [line.strip() for line in plan.strip().splitlines()]
+    cells = {(i, j): mark for i, row in enumerate(rows) for j, mark in enumerate(row) if mark != "#"}
     if "G" not in cells.values():
         raise MDPError("grid_world needs at least one goal 'G' in its plan")
     index = {cell: s for s, cell in enumerate(cells)}

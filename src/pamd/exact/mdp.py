@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from pamd.errors import MDPError, ShapeError
 
-__all__ = ["FiniteMDP", "uniform_policy", "value"]
+__all__ = ["FiniteMDP", "check_distributions", "uniform_policy", "value"]
 
 Array = NDArray[np.float64]
 
@@ -27,20 +27,22 @@ class FiniteMDP:
     """Names, for reading; "0", "1", ... where none are given."""
 
     def __post_init__(self) -> None:
-        transition = np.array(self.transition, dtype=np.float64)
-        reward = np.array(self.reward, dtype=np.float64)
-        if transition.ndim != 3 or transition.shape[0] != transition.shape[2]:
+        try:
+            transition, reward = (np.array(x, dtype=np.float64) for x in (self.transition, self.reward))
+        except (TypeError, ValueError) as error:
+            raise ShapeError(f"FiniteMDP needs arrays of numbers: {error}") from None
+        if transition.ndim != 3 or transition.shape[0] != transition.shape[2] or 0 in transition.shape:
             raise ShapeError(f"FiniteMDP.transition must be [S, A, S], got {list(transition.shape)}")
         if reward.shape != transition.shape[:2]:
             raise ShapeError(f"FiniteMDP.reward must be {list(transition.shape[:2])}, got {list(reward.shape)}")
-        _check_rows(transition.reshape(-1, transition.shape[2]), "FiniteMDP.transition", transition.shape[1])
+        check_distributions(transition.reshape(-1, transition.shape[2]), "FiniteMDP.transition", transition.shape[1])
         if not np.isfinite(reward).all():
             raise MDPError("FiniteMDP.reward must be finite")
         if not 0 <= self.gamma < 1:
             raise MDPError(f"FiniteMDP.gamma must lie in [0, 1), got {self.gamma}")
         states = self.states or tuple(str(s) for s in range(len(reward)))
-        if len(states) != len(reward):
-            raise ShapeError(f"FiniteMDP.states must name {len(reward)} states, got {len(states)}")
+        if len(set(states)) != len(reward) or len(states) != len(reward):
+            raise ShapeError(f"FiniteMDP.states must name {len(reward)} states, got {len(set(states))} different names")
         for array in (transition, reward):
             array.setflags(write=False)
         object.__setattr__(self, "transition", transition)
@@ -60,7 +62,7 @@ class FiniteMDP:
         policy = np.asarray(policy, dtype=np.float64)
         if policy.shape != self.reward.shape:
             raise ShapeError(f"policy must be {list(self.reward.shape)}, got {list(policy.shape)}")
-        _check_rows(policy, "policy", 1)
+        check_distributions(policy, "policy")
         return np.einsum("sa,sat->st", policy, self.transition), (policy * self.reward).sum(1)
 
 
@@ -75,10 +77,11 @@ def value(mdp: FiniteMDP, policy: Array) -> Array:
     return np.asarray(np.linalg.solve(np.eye(mdp.n_states) - mdp.gamma * transition, reward), dtype=np.float64)
 
 
-def _check_rows(rows: Array, what: str, actions: int) -> None:
+def check_distributions(rows: Array, what: str, actions: int = 1) -> None:
     """Raise MDPError unless every row is a distribution, naming the first that is not."""
-    total = rows.sum(1)
-    bad = ~np.isfinite(total) | (np.abs(total - 1) > _TOLERANCE) | (rows < 0).any(1)
+    finite = np.asarray(np.isfinite(rows).all(axis=1))
+    total = np.where(finite, np.where(finite[:, None], rows, 0.0).sum(1), np.nan)
+    bad = ~finite | (np.abs(total - 1) > _TOLERANCE) | (rows < 0).any(1)
     if bad.any():
         row = int(np.argmax(bad))
         at = f"state {row // actions}, action {row % actions}" if actions > 1 else f"state {row}"

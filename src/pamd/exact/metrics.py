@@ -25,8 +25,8 @@ Operator = Callable[[Array], Array]
 
 
 def bisimulation_operator(mdp: FiniteMDP, reward_weight: float = 1.0) -> Operator:
-    """eq:bisim_operator: max over actions of c_R |r - r'| + gamma W_d(P, P')."""
-    gap = reward_weight * np.abs(mdp.reward[:, None] - mdp.reward[None])  # [S, S, A]
+    """eq:bisim_operator: max over actions of c_R |r - r'| + gamma W_d(P, P'), on symmetric d [S, S]."""
+    gap = _weight(reward_weight) * np.abs(mdp.reward[:, None] - mdp.reward[None])  # [S, S, A]
 
     def apply(d: Array) -> Array:
         _check_square(d, mdp.n_states)
@@ -39,7 +39,7 @@ def bisimulation_operator(mdp: FiniteMDP, reward_weight: float = 1.0) -> Operato
 def policy_bisimulation_operator(mdp: FiniteMDP, policy: Array, reward_weight: float = 1.0) -> Operator:
     """DBC's on-policy counterpart: c_R |r^pi - r^pi'| + gamma W_d(P^pi, P^pi')."""
     transition, reward = mdp.under(policy)
-    gap = reward_weight * np.abs(reward[:, None] - reward)
+    gap = _weight(reward_weight) * np.abs(reward[:, None] - reward)
 
     def apply(d: Array) -> Array:
         _check_square(d, mdp.n_states)
@@ -51,7 +51,7 @@ def policy_bisimulation_operator(mdp: FiniteMDP, policy: Array, reward_weight: f
 def mico_operator(mdp: FiniteMDP, policy: Array, reward_weight: float = 1.0) -> Operator:
     """eq:mico_operator: c_R |r^pi - r^pi'| + gamma E[U(next, next')], next states independent."""
     transition, reward = mdp.under(policy)
-    gap = reward_weight * np.abs(reward[:, None] - reward)
+    gap = _weight(reward_weight) * np.abs(reward[:, None] - reward)
 
     def apply(U: Array) -> Array:
         _check_square(U, mdp.n_states)
@@ -66,8 +66,8 @@ def fixed_point(
     """Iterate a gamma-contraction until it is certainly within `tolerance` of its fixed point."""
     if not 0 <= gamma < 1:
         raise ConfigError(f"fixed_point: gamma must lie in [0, 1), got {gamma}")
-    if not tolerance > 0:
-        raise ConfigError(f"fixed_point: tolerance must be above 0, got {tolerance}")
+    if not tolerance > 0 or max_iterations < 1:
+        raise ConfigError(f"fixed_point: tolerance and max_iterations must be above 0: {tolerance}, {max_iterations}")
     d = np.asarray(start, dtype=np.float64)
     for _ in range(max_iterations):
         d_next = operator(d)
@@ -111,6 +111,12 @@ def _all_wasserstein(transition: Array, d: Array) -> Array:
         for t in range(s, len(d)):
             W[s, t] = W[t, s] = wasserstein(transition[s], transition[t], d)
     return W
+
+
+def _weight(reward_weight: float) -> float:
+    if not isinstance(reward_weight, (int, float)) or not 0 <= reward_weight < float("inf"):
+        raise ConfigError(f"reward_weight must be a finite number of at least 0, got {reward_weight!r}")
+    return reward_weight
 
 
 def _check_square(d: Array, states: int) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from pamd.errors import ShapeError
-from pamd.exact.mdp import Array
+from pamd.exact.mdp import Array, check_distributions
 
 __all__ = ["wasserstein"]
 
@@ -14,6 +14,8 @@ def wasserstein(p: Array, q: Array, cost: Array) -> float:
     """min over couplings of p [S] and q [T] of the expected cost [S, T]."""
     if cost.shape != (len(p), len(q)):
         raise ShapeError(f"wasserstein: cost must be {[len(p), len(q)]}, got {list(cost.shape)}")
+    check_distributions(np.stack([p]), "wasserstein: p")
+    check_distributions(np.stack([q]), "wasserstein: q")
     rows, columns = np.flatnonzero(p), np.flatnonzero(q)
     if len(rows) == 1 or len(columns) == 1:  # only one coupling exists
         return float(p[rows] @ cost[np.ix_(rows, columns)] @ q[columns])

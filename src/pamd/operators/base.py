@@ -36,7 +36,7 @@ class OperatorConfig:
             check_choice("an operator", "reward_weight", self.reward_weight, ("1-gamma",))
         elif not 0 <= self.reward_weight < float("inf"):
             raise ConfigError(f"operator: reward_weight must be finite and at least 0, got {self.reward_weight}")
-        if not 0 <= self.transition_weight * self.gamma < 1:
+        if not (self.transition_weight >= 0 and self.transition_weight * self.gamma < 1):
             raise ConfigError(
                 "operator: gamma * transition_weight must lie in [0, 1), else the operator is no contraction;"
                 f" got {self.gamma} * {self.transition_weight}"

@@ -1,0 +1,96 @@
+"""All networks of an agent, built from its method, and which optimiser steps which."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+import torch
+from torch import nn
+
+from pamd.agent.method import Method, Scale
+from pamd.distances import Distance, distance
+from pamd.nets import (
+    Actor,
+    Convolutions,
+    Critic,
+    DeterministicTransition,
+    Encoder,
+    EnsembleTransition,
+    GaussianTransition,
+    RewardDecoder,
+    Transition,
+)
+
+__all__ = ["Networks", "follow", "make_optimisers"]
+
+
+class Networks(nn.Module):
+    """The learned parts and their slow copies; parts that a method does not have are None."""
+
+    def __init__(self, method: Method, scale: Scale, channels: int, action_dim: int) -> None:
+        super().__init__()
+        d, space, hidden = method.latent_dim, method.latent_space, method.sac.hidden
+        convolutions = Convolutions(channels * scale.frame_stack, scale.size, scale.filters, scale.strides)
+        self.encoder = Encoder(convolutions, d, space)
+        self.critic = Critic(d, action_dim, hidden)
+        self.actor = Actor(convolutions.features, d, space, action_dim, hidden)
+        self.log_temperature = nn.Parameter(torch.tensor(method.sac.temperature).log())
+        self.transition = _transition(method, action_dim)
+        self.reward_decoder = RewardDecoder(d) if method.reward_decoder else None
+        self.distance: Distance[Any] | None = None
+        if method.distance is not None:
+            self.distance = distance(method.distance.name, latent_dim=d, **method.distance.options)
+
+        self.target_encoder = _slow_copy(self.encoder)
+        self.target_critic = _slow_copy(self.critic)
+        self.periodic_encoder = _slow_copy(self.encoder) if method.target_encoder == "periodic" else None
+        self.target_distance = None
+        if self.distance is not None and method.target_distance == "ema":
+            self.target_distance = _slow_copy(self.distance)
+
+
+def make_optimisers(method: Method, nets: Networks) -> dict[str, torch.optim.Adam]:
+    """The optimisers by name.
+
+    Sequential: the encoder is in the critic's Adam and in the representation's, with a state in each. Joint: one state.
+    """
+    sac = method.sac
+    encoder, critic = list(nets.encoder.parameters()), list(nets.critic.parameters())
+    metric = [] if nets.distance is None else list(nets.distance.parameters())
+    model = [p for part in (nets.transition, nets.reward_decoder) if part is not None for p in part.parameters()]
+    parts = {"critic": encoder + critic, "actor": list(nets.actor.parameters())}
+    with_critic = method.schedule == "joint" or method.metric_in == "critic"
+    if with_critic:
+        parts["critic"] = parts["critic"] + metric
+    if method.schedule == "sequential" and (model or (nets.distance is not None and not with_critic)):
+        parts["representation"] = encoder + ([] if with_critic else metric)
+    optimisers = {name: torch.optim.Adam(group, lr=sac.learning_rate, fused=True) for name, group in parts.items()}
+    if model:
+        optimisers["model"] = torch.optim.Adam(
+            model, lr=sac.learning_rate, weight_decay=method.weight_decay, fused=True
+        )
+    optimisers["temperature"] = torch.optim.Adam(
+        [nets.log_temperature], lr=sac.temperature_learning_rate, betas=(sac.temperature_beta1, 0.999), fused=True
+    )
+    return optimisers
+
+
+@torch.no_grad()
+def follow(slow: nn.Module, fast: nn.Module, tau: float) -> None:
+    """Move the slow copy towards the fast network by a fraction tau; 1 copies."""
+    for target, source in zip(slow.parameters(), fast.parameters(), strict=True):
+        target.lerp_(source, tau)
+
+
+def _slow_copy(network: Any) -> Any:
+    return copy.deepcopy(network).requires_grad_(False)
+
+
+def _transition(method: Method, action_dim: int) -> Transition | None:
+    if method.transition == "none":
+        return None
+    if method.transition == "ensemble":
+        return EnsembleTransition(method.latent_dim, action_dim, method.ensemble)
+    kinds = {"deterministic": DeterministicTransition, "gaussian": GaussianTransition}
+    return kinds[method.transition](method.latent_dim, action_dim)

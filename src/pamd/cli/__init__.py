@@ -1,0 +1,7 @@
+"""The command line: `pamd train | resume | eval | list | doctor`."""
+
+from __future__ import annotations
+
+from pamd.cli.main import main
+
+__all__ = ["main"]

@@ -1,0 +1,102 @@
+"""`pamd list`: what there is, by name."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Annotated, Any, Literal
+
+import tyro
+from rich.console import Console
+from rich.table import Table
+
+from pamd.config import to_json
+from pamd.errors import ConfigError
+
+__all__ = ["show"]
+
+
+def show(
+    what: Annotated[Literal["methods", "distances", "operators", "scales", "tasks"], tyro.conf.Positional] = "methods",
+    /,
+    diff: tuple[str, str] | None = None,
+    fidelity: Literal["paper", "released"] = "paper",
+    all: bool = False,
+) -> None:
+    """Print names; for methods, how two of them differ, field by field.
+
+    Args:
+        what: methods, distances, operators, scales or tasks.
+        diff: two methods; NAME@released or NAME@paper picks the fidelity of one.
+        fidelity: of methods that do not say.
+        all: every pipeline+distance, too.
+    """
+    console = Console()
+    if diff is not None:
+        if what != "methods":
+            raise ConfigError(f"--diff compares methods, not {what}")
+        _print_difference(console, diff, fidelity)
+    elif what == "methods":
+        _print_methods(console, fidelity, all)
+    else:
+        for line in _lines(what):
+            console.print(line, highlight=False, soft_wrap=True)
+
+
+def _print_methods(console: Console, fidelity: Literal["paper", "released"], every: bool) -> None:
+    from pamd.methods import PIPELINES, method, names
+
+    table = Table("method", "distance", "operator", "pairs", "latents", "transition", title=f"fidelity: {fidelity}")
+    named = [*PIPELINES, "dbc-det+pamd", "simsr+pamd", "simsr+mlp", "dbc-det+diagonal", "simsr+adaptive-diagonal"]
+    for name in names() if every else [*named, "dbc-det+pamd-lowrank"]:
+        made = method(name, fidelity)
+        distance, operator = made.distance, made.operator
+        table.add_row(
+            name,
+            distance.name if distance else "-",
+            operator.name if operator else "-",
+            made.objective.pairing if distance else "-",
+            made.latent_space,
+            made.transition,
+        )
+    console.print(table)
+    if not every:
+        console.print(
+            "PIPELINE+DISTANCE replaces the comparator of dbc-det, mico or simsr by any distance; --all lists them."
+        )
+
+
+def _print_difference(console: Console, pair: tuple[str, str], fidelity: Literal["paper", "released"]) -> None:
+    from pamd.methods import difference, method
+
+    made = []
+    for word in pair:
+        name, _, own = word.partition("@")
+        made.append(method(name, own or fidelity))  # type: ignore[arg-type]
+    table = Table("field", *pair)
+    for field, one, other in difference(*made):
+        table.add_row(field, _shown(one), _shown(other))
+    console.print(table)
+
+
+def _shown(value: Any) -> str:
+    return "-" if value is None else str(value)
+
+
+def _lines(what: str) -> list[str]:
+    if what == "tasks":
+        from pamd.envs.dmc import suite_tasks
+
+        return [*suite_tasks(), "toy", "gym:ID"]
+    if what == "scales":
+        from pamd.methods import SCALES
+
+        return [f"{name}: {' '.join(to_json(value).split())}" for name, value in SCALES.items()]
+    from pamd.distances import DISTANCES
+    from pamd.operators import OPERATORS
+
+    registry: Any = DISTANCES if what == "distances" else OPERATORS
+    lines = []
+    for name in registry.names():
+        options = ", ".join(f"{f.name}={f.default!r}" for f in dataclasses.fields(registry.get(name).Config))
+        lines.append(f"{name}: {options or 'no options'}")
+    return lines

@@ -1,0 +1,62 @@
+"""Dispatch: heavy imports wait until a command needs them."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from collections.abc import Sequence
+
+from pamd.errors import PamdError, RunInterrupted, UnknownNameError
+
+__all__ = ["main"]
+
+COMMANDS = {
+    "train": ("pamd.cli.train", "train", "train an agent from pixels"),
+    "resume": ("pamd.cli.train", "resume", "go on with an interrupted run"),
+    "eval": ("pamd.cli.train", "evaluate", "evaluate and film a run's newest checkpoint"),
+    "list": ("pamd.cli.list", "show", "methods, distances, operators, tasks, scales; --diff A B"),
+    "doctor": ("pamd.cli.doctor", "doctor", "what works on this machine, and how to mend what does not"),
+}
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """The `pamd` command; the exit code."""
+    words = list(sys.argv[1:] if arguments is None else arguments)
+    if not words or words[0] in ("-h", "--help"):
+        sys.stdout.write(_help())
+        return 0 if words else 2
+    if words[0] == "--version":
+        from pamd import __version__
+
+        sys.stdout.write(f"pamd {__version__}\n")
+        return 0
+    try:
+        return _dispatch(words[0], words[1:])
+    except RunInterrupted as stopped:
+        sys.stderr.write(f"{stopped}\n")
+        return 130
+    except PamdError as error:
+        sys.stderr.write(f"pamd: {error}\n")
+        return 2
+    except KeyboardInterrupt:
+        return 130
+
+
+def _dispatch(command: str, words: list[str]) -> int:
+    if command not in COMMANDS:
+        raise UnknownNameError("command", command, COMMANDS)
+    module, name, _ = COMMANDS[command]
+    try:
+        import tyro
+    except ImportError:
+        raise PamdError("the command line needs more than the plug-in: pip install 'pamd[lab]'") from None
+    function = getattr(importlib.import_module(module), name)
+    code = tyro.cli(function, args=words, prog=f"pamd {command}")
+    return code if isinstance(code, int) else 0
+
+
+def _help() -> str:
+    lines = ["usage: pamd COMMAND [options]", ""]
+    lines += [f"  {command:<8} {what}" for command, (_, _, what) in COMMANDS.items()]
+    lines += ["", "pamd COMMAND --help shows a command's options.", ""]
+    return "\n".join(lines)

@@ -1,0 +1,144 @@
+"""`pamd train`, `pamd resume`, `pamd eval`."""
+
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+from typing import Annotated, Literal
+
+import tyro
+
+from pamd.cli.build import assemble, override
+from pamd.cli.display import Display
+from pamd.config import from_json
+from pamd.errors import CheckpointError, ConfigError
+from pamd.train.config import Runtime, TrainConfig
+
+__all__ = ["evaluate", "resume", "train"]
+
+Settings = Annotated[tuple[str, ...], tyro.conf.arg(name="set", metavar="KEY=VALUE")]
+
+
+def train(
+    task: Annotated[str | None, tyro.conf.Positional] = None,
+    /,
+    method: str = "simsr+pamd",
+    fidelity: Literal["paper", "released"] = "paper",
+    scale: str = "paper",
+    seed: int = 0,
+    decisions: int | None = None,
+    schedule: Literal["sequential", "joint"] | None = None,
+    action_repeat: int | None = None,
+    render: Literal["standard", "fast"] | None = None,
+    capacity: int | None = None,
+    storage: Literal["memory", "mmap"] | None = None,
+    evaluate_every: int | None = None,
+    evaluate_episodes: int | None = None,
+    checkpoint_every: int | None = None,
+    config: Path | None = None,
+    set_: Settings = (),
+    runs: Path = Path("runs"),
+    device: str = "auto",
+    threads: int | None = None,
+    video: Literal["off", "last", "all"] = "last",
+    tensorboard: bool = True,
+    wandb: str | None = None,
+) -> None:
+    """Train from pixels; a run of the same config that was interrupted goes on.
+
+    Args:
+        task: cheetah_run or any other DMControl task, gym:ID, or toy.
+        method: see `pamd list methods`.
+        fidelity: follow the paper's text or the released code where they differ.
+        scale: paper, cpu or smoke.
+        decisions: budget; one decision = one update = action_repeat simulator frames.
+        schedule: one step per loss as released, or one backward pass for all.
+        config: a config.json to run instead of naming things; --set still applies.
+        set_: any field of the config, e.g. method.objective.pairing=all
+        runs: where run directories are made.
+        wandb: a Weights & Biases project.
+    """
+    from pamd.train import loop
+
+    runtime = Runtime(device, threads, video, tensorboard, wandb)
+    if config is not None:
+        if task is not None:
+            raise ConfigError(f"give a task or --config, not both (got {task!r} and {config})")
+        if not config.is_file():
+            raise ConfigError(f"there is no config file {config}")
+        made = from_json(TrainConfig, config.read_text(), str(config))
+        made = override(dataclasses.replace(made, runtime=runtime), set_)
+    elif task is None:
+        raise ConfigError("name a task, e.g. `pamd train cheetah_run`, or give --config")
+    else:
+        made = assemble(
+            task,
+            method,
+            fidelity=fidelity,
+            scale_name=scale,
+            schedule=schedule,
+            settings=set_,
+            seed=seed,
+            decisions=decisions,
+            action_repeat=action_repeat,
+            render=render,
+            capacity=capacity,
+            storage=storage,
+            evaluate_every=evaluate_every,
+            evaluate_episodes=evaluate_episodes,
+            checkpoint_every=checkpoint_every,
+            runtime=runtime,
+        )
+    with Display() as display:
+        path = loop.train(made, runs, display)
+        display.say(f"{path}")
+
+
+def resume(
+    run: Annotated[Path, tyro.conf.Positional], /, device: str | None = None, threads: int | None = None
+) -> None:
+    """Go on with a run from its newest whole checkpoint.
+
+    Args:
+        run: a run directory.
+    """
+    from pamd.train import loop
+    from pamd.train.run import RunDirectory
+
+    runtime = RunDirectory.open(run).config.runtime
+    runtime = dataclasses.replace(runtime, device=device or runtime.device, threads=threads or runtime.threads)
+    with Display() as display:
+        loop.resume(run, runtime, display)
+        display.say(f"{run}")
+
+
+def evaluate(
+    run: Annotated[Path, tyro.conf.Positional], /, episodes: int = 10, seed: int | None = None, video: bool = True
+) -> None:
+    """Evaluate the newest checkpoint of a run, and film its first episode.
+
+    Args:
+        run: a run directory.
+        seed: of the evaluation episodes; default the run's own.
+    """
+    from pamd.train import checkpoint
+    from pamd.train.evaluate import evaluate as play
+    from pamd.train.evaluate import load_agent
+    from pamd.train.run import RunDirectory
+    from pamd.train.video import write_video
+
+    opened = RunDirectory.open(run)
+    config = opened.config
+    found, complaints = checkpoint.newest(opened.checkpoints)
+    if found is None:
+        raise CheckpointError(f"{run} has no whole checkpoint to evaluate. {' '.join(complaints)}")
+    agent, rate = load_agent(config, found[0])
+    row, frames = play(agent, config.env, config.seed if seed is None else seed, episodes, film=video)
+    with Display() as display:
+        display.say(
+            f"checkpoint {found[2].name}: return {row['return_mean']:.1f} ± {row['return_std']:.1f} over {episodes}"
+        )
+        if frames:
+            path = opened.video / f"evaluated-{found[2].name}.mp4"
+            write_video(path, frames, rate)
+            display.say(f"{path}")

@@ -1,0 +1,82 @@
+"""Pixel control tasks as Gymnasium environments. A new file here is a new family of them, with no other edit."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Literal
+
+from pamd import config as _config
+from pamd.envs.backend import Backend, import_simulator, probe_backends
+from pamd.envs.config import EnvConfig, check_whole
+from pamd.envs.task import FAMILIES, Outcome, Task, default_action_repeat, make_task
+
+if TYPE_CHECKING:
+    from pamd.envs.vector import Workers
+    from pamd.envs.wrappers import Episodes
+
+__all__ = [
+    "FAMILIES",
+    "Backend",
+    "EnvConfig",
+    "Outcome",
+    "Task",
+    "build_env",
+    "default_action_repeat",
+    "make_env",
+    "make_vector_env",
+    "probe_backends",
+]
+
+
+def make_env(
+    task: str,
+    *,
+    seed: int = 0,
+    size: int = 84,
+    frame_stack: int = 3,
+    action_repeat: int | None = None,
+    camera: int = 0,
+    render: Literal["standard", "fast"] = "standard",
+    family: Literal["bisimulation", "independent"] | None = None,
+    time_limit: int | None = None,
+    render_size: int | None = None,
+) -> Episodes:
+    """The environment of `task`; options as in `EnvConfig`.
+
+    Observations are uint8 [3 * frame_stack, size, size], frames oldest first; actions float32 [A] in [-1, 1]. Every
+    `info` has `frame`, the newest frame by itself, uint8 [3, size, size], and `frames`, the number of simulator frames
+    that the step took. `render()` gives RGB [render_size, render_size, 3] (default `size`).
+    """
+    config = EnvConfig(task, size, frame_stack, action_repeat, camera, render, family, time_limit)
+    return build_env(config, seed=seed, render_size=render_size)
+
+
+def build_env(config: EnvConfig, *, seed: int = 0, render_size: int | None = None) -> Episodes:
+    """The environment that `config` describes."""
+    import_simulator("gymnasium")  # Here and not above: it is neither a light import nor needed by the plug-in.
+    from pamd.envs.wrappers import Episodes, FrameStack, PixelEnv
+
+    if render_size is not None:
+        check_whole(config.what, "render_size", render_size, 1)
+    repeat = config.action_repeat or default_action_repeat(config.task, config.family)
+    env = PixelEnv(
+        make_task(config),
+        size=config.size,
+        action_repeat=repeat,
+        time_limit=config.time_limit,
+        render_size=render_size,
+    )
+    return Episodes(FrameStack(env, config.frame_stack), seed)
+
+
+def make_vector_env(task: str, count: int, *, seed: int = 0, render_size: int | None = None, **options: Any) -> Workers:
+    """`count` copies of the environment of `task`, each in a spawned process, as one Gymnasium vector environment.
+
+    `options` are the fields of `EnvConfig`. How episodes follow each other is told at `pamd.envs.vector.Workers`.
+    """
+    import_simulator("gymnasium")
+    from pamd.envs.vector import Workers
+
+    check_whole(f"environment {task!r}", "count", count, 1)
+    check_whole(f"environment {task!r}", "seed", seed, 0)
+    config = _config.build(EnvConfig, {"task": task, **options}, f"environment {task!r}")
+    return Workers(config, count, seed, render_size)

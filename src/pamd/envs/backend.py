@@ -1,0 +1,126 @@
+"""Which OpenGL draws: chosen before MuJoCo is imported, because MuJoCo looks only then."""
+
+from __future__ import annotations
+
+import ctypes
+import ctypes.util
+import importlib
+import os
+import subprocess
+import sys
+from typing import Any, NamedTuple
+
+from pamd.errors import RenderError, TaskError
+
+__all__ = ["BACKENDS", "Backend", "choose_backend", "import_simulator", "no_backend", "probe_backends"]
+
+BACKENDS = ("egl", "osmesa", "glfw")
+_OFFSCREEN = ("egl", "osmesa")
+
+# Run by itself: a back end that fails may take its process with it, and a process has one back end for good.
+_PROBE = """
+import sys
+import mujoco
+model = mujoco.MjModel.from_xml_string(
+    '<mujoco><worldbody><light pos="0 0 3"/><geom size="1"/><camera pos="0 0 4"/></worldbody></mujoco>')
+data = mujoco.MjData(model)
+mujoco.mj_forward(model, data)
+with mujoco.Renderer(model, 16, 16) as renderer:
+    renderer.update_scene(data, 0)
+    if not renderer.render().any():
+        sys.exit('it drew a black picture')
+    try:
+        from OpenGL import GL
+        driver = GL.glGetString(GL.GL_RENDERER).decode()
+    except Exception:
+        driver = 'driver unknown'
+sys.stdout.write(driver)
+"""
+
+
+class Backend(NamedTuple):
+    """What `probe_backends` found out about one back end."""
+
+    name: str
+    ok: bool
+    detail: str
+    """The driver that draws, or why nothing does."""
+
+
+def choose_backend() -> str:
+    """Settle MUJOCO_GL and PYOPENGL_PLATFORM for this process and its children; the name, or "" if left to MuJoCo.
+
+    What the user has set stays. Without it, a machine without a display gets EGL, or OSMesa where only that is there.
+    """
+    chosen = os.environ.get("MUJOCO_GL", "").strip().lower()
+    if not chosen and sys.platform.startswith("linux") and not os.environ.get("DISPLAY"):
+        wanted = os.environ.get("PYOPENGL_PLATFORM", "").strip().lower()
+        chosen = wanted if wanted in _OFFSCREEN else _offscreen()
+        os.environ["MUJOCO_GL"] = chosen
+    if chosen in _OFFSCREEN and not os.environ.get("PYOPENGL_PLATFORM"):
+        os.environ["PYOPENGL_PLATFORM"] = chosen
+    return chosen
+
+
+def import_simulator(module: str) -> Any:
+    """Import `module` (mujoco, dm_control.suite, ...) with the back end settled first."""
+    choose_backend()
+    try:
+        return importlib.import_module(module)
+    except ModuleNotFoundError as error:
+        package = module.partition(".")[0]
+        if error.name == package:
+            raise TaskError(f"{package} is not installed: pip install 'pamd[lab]', or {package} itself") from None
+        raise RenderError(no_backend(error)) from error
+    except Exception as error:  # A missing GL library shows as AttributeError, OSError, RuntimeError, TypeError...
+        raise RenderError(no_backend(error)) from error
+
+
+def no_backend(error: BaseException) -> str:
+    """The message of a RenderError: what was tried, how it failed, how to mend it."""
+    tried = os.environ.get("MUJOCO_GL") or "MuJoCo's own choice (MUJOCO_GL is not set)"
+    platform = os.environ.get("PYOPENGL_PLATFORM")
+    with_platform = f", PYOPENGL_PLATFORM={platform}" if platform else ""
+    reason = f"{type(error).__name__}: {error}".strip().splitlines()[0]
+    return (
+        f"cannot render with OpenGL. Tried: {tried}{with_platform}. It said: {reason}."
+        " To mend it: without a display, install libegl1 and libgl1 (Debian: apt-get install libegl1 libgl1) and leave"
+        " MUJOCO_GL unset or set it to egl; or install libosmesa6 and set MUJOCO_GL=osmesa; with a display,"
+        " MUJOCO_GL=glfw. Set it before mujoco or dm_control is imported, and leave PYOPENGL_PLATFORM unset."
+        " `pamd doctor` tries each. The task `toy` needs no OpenGL."
+    )
+
+
+def probe_backends(timeout: float = 60.0) -> list[Backend]:
+    """Try every back end in a process of its own, each for at most `timeout` seconds."""
+    return [_probe(name, timeout) for name in BACKENDS]
+
+
+def _probe(name: str, timeout: float) -> Backend:
+    environment = {key: value for key, value in os.environ.items() if key != "PYOPENGL_PLATFORM"}
+    environment["MUJOCO_GL"] = name
+    if name in _OFFSCREEN:
+        environment["PYOPENGL_PLATFORM"] = name
+    try:
+        done = subprocess.run(
+            [sys.executable, "-c", _PROBE],
+            env=environment,
+            timeout=timeout,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+    except subprocess.TimeoutExpired:
+        return Backend(name, False, f"no answer within {timeout:g} s")
+    if done.returncode == 0:
+        return Backend(name, True, done.stdout.strip())
+    said = [line for line in done.stderr.splitlines() if line.strip()]
+    return Backend(name, False, said[-1].strip() if said else f"ended with exit code {done.returncode}")
+
+
+def _offscreen() -> str:
+    try:
+        ctypes.CDLL("libEGL.so.1")
+    except OSError:
+        return "osmesa" if ctypes.util.find_library("OSMesa") else "egl"
+    return "egl"

@@ -1,0 +1,197 @@
+"""From a simulator to what an agent sees: repeated actions, stacked frames, numbered episodes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import gymnasium
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from pamd.envs.config import check_whole
+from pamd.envs.task import Task
+from pamd.errors import ConfigError, ShapeError, TaskError
+
+__all__ = ["Episodes", "FrameStack", "PixelEnv", "derive_seed"]
+
+Pixels = NDArray[np.uint8]
+Action = NDArray[np.float32]
+Step = tuple[Pixels, float, bool, bool, dict[str, Any]]
+
+
+def derive_seed(seed: int, index: int) -> int:
+    """The seed (below 2**32) of episode or worker number `index` under `seed`."""
+    return int(np.random.SeedSequence([seed, index]).generate_state(1)[0])
+
+
+class PixelEnv(gymnasium.Env[Pixels, Action]):
+    """A task as a Gymnasium environment: one newest frame, uint8 [3, H, W], per decision.
+
+    A decision repeats its action for `action_repeat` simulator frames, or fewer if the episode ends before: rewards
+    add up, and only the last frame is drawn. `info["frames"]` says how many there were.
+    """
+
+    def __init__(
+        self, task: Task, *, size: int, action_repeat: int, time_limit: int | None, render_size: int | None = None
+    ) -> None:
+        self.task = task
+        self.action_repeat = action_repeat
+        self.time_limit = task.time_limit if time_limit is None else time_limit
+        self.render_mode = "rgb_array"
+        self.metadata = {
+            "render_modes": ["rgb_array"],
+            "render_fps": max(1, round(task.frame_rate / action_repeat)),
+        }
+        self.observation_space = gymnasium.spaces.Box(0, 255, (3, size, size), np.uint8)
+        self.action_space = gymnasium.spaces.Box(-1.0, 1.0, (task.action_size,), np.float32)
+        self._size = size
+        self._render_size = size if render_size is None else render_size
+        self._age = 0
+        self._closed = False
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Pixels, dict[str, Any]]:
+        super().reset(seed=seed)
+        self.task.begin(int(self.np_random.integers(2**32)) if seed is None else seed)
+        self._age = 0
+        return self._frame(), {"frames": 0}
+
+    def step(self, action: Action) -> Step:
+        """action: [A]; outside [-1, 1] it is clipped."""
+        action = np.clip(action, -1.0, 1.0)
+        total, frames, over = 0.0, 0, False
+        info: dict[str, Any] = {}
+        while frames < self.action_repeat and not over:
+            reward, terminated, truncated, info_of_frame = self.task.advance(action)
+            frames += 1
+            self._age += 1
+            total += reward
+            info.update(info_of_frame)
+            truncated = truncated or (not terminated and self.time_limit is not None and self._age >= self.time_limit)
+            over = terminated or truncated
+        return self._frame(), total, terminated, truncated, {**info, "frames": frames}
+
+    def render(self) -> Pixels:
+        """The present state as RGB [H, W, 3]."""
+        return self.task.draw(self._render_size)
+
+    def close(self) -> None:
+        if not self._closed:
+            self._closed = True
+            self.task.close()
+
+    def _frame(self) -> Pixels:
+        return np.ascontiguousarray(self.task.draw(self._size).transpose(2, 0, 1))
+
+
+class FrameStack(gymnasium.Wrapper[Pixels, Action, Pixels, Action]):
+    """The last `count` frames, oldest first, as uint8 [3 * count, H, W]; an episode starts with its first one repeated.
+
+    `info["frame"]` is the newest by itself, uint8 [3, H, W], so that a replay can store every frame once.
+    """
+
+    def __init__(self, env: gymnasium.Env[Pixels, Action], count: int) -> None:
+        super().__init__(env)
+        channels, height, width = env.observation_space.shape or ()
+        self.observation_space = gymnasium.spaces.Box(0, 255, (count * channels, height, width), np.uint8)
+        self._count = count
+        self._stack = np.zeros((count * channels, height, width), np.uint8)
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Pixels, dict[str, Any]]:
+        frame, info = self.env.reset(seed=seed, options=options)
+        self._stack = np.concatenate([frame] * self._count)
+        return self._stack.copy(), {**info, "frame": frame}
+
+    def step(self, action: Action) -> Step:
+        frame, reward, terminated, truncated, info = self.env.step(action)
+        self._stack = np.concatenate([self._stack[len(frame) :], frame])
+        return self._stack.copy(), float(reward), terminated, truncated, {**info, "frame": frame}
+
+
+class Episodes(gymnasium.Wrapper[Pixels, Action, Pixels, Action]):
+    """Numbered episodes, each fixed by (seed, number) and its actions: so a running one can be written down.
+
+    `reset()` goes on to the next episode, `reset(seed=s)` to episode 0 under `s`. Nothing carries over: number 7
+    is the same whether or not 0 to 6 were played.
+    """
+
+    def __init__(self, env: gymnasium.Env[Pixels, Action], seed: int = 0) -> None:
+        super().__init__(env)
+        self.seed = _checked_seed(seed)
+        self.episode = -1
+        """The number of the running episode; -1 before the first."""
+        self._actions: list[list[float]] = []
+        self._running = False
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Pixels, dict[str, Any]]:
+        """The first observation, uint8 [C, H, W], of the next episode."""
+        if options:
+            raise ConfigError(f"reset takes no options (an episode must be fixed by its seed), got {options!r}")
+        if seed is not None:
+            self.seed, self.episode = _checked_seed(seed), -1
+        return self._begin(self.episode + 1)
+
+    def step(self, action: Action) -> Step:
+        """action: [A] in [-1, 1]."""
+        if not self._running:
+            raise TaskError("step was called with no episode running; call reset first")
+        action = self._checked_action(action)
+        self._running = False  # Should the simulator fail here, the episode cannot go on.
+        step = self.env.step(action)
+        self._actions.append(action.tolist())
+        self._running = not (step[2] or step[3])
+        return step[0], float(step[1]), step[2], step[3], step[4]
+
+    def state(self) -> dict[str, Any]:
+        """The running episode as plain data: seed, episode number, actions so far. JSON keeps it exactly."""
+        # float32 -> Python float -> JSON -> float32 loses nothing.
+        return {"seed": self.seed, "episode": self.episode, "actions": [list(action) for action in self._actions]}
+
+    def restore(self, state: Mapping[str, Any]) -> Pixels | None:
+        """Be where `state()` was taken, bit for bit, by playing its actions again; the observation there.
+
+        None where that was before the first episode: what comes next is `reset()`.
+        """
+        if not isinstance(state, Mapping) or set(state) != {"seed", "episode", "actions"}:
+            got = sorted(state) if isinstance(state, Mapping) else type(state).__name__
+            raise TaskError(f"an environment state must hold exactly actions, episode and seed, got {got}")
+        check_whole("an environment state", "episode", state["episode"], -1)
+        self.seed = _checked_seed(state["seed"])
+        if state["episode"] < 0:
+            self.episode, self._actions, self._running = -1, [], False
+            return None
+        observation = self._begin(state["episode"])[0]
+        for number, action in enumerate(state["actions"]):
+            if not self._running:
+                raise TaskError(
+                    f"the state is not of this environment: its episode is over after {number} decisions here,"
+                    f" but the state holds {len(state['actions'])}"
+                )
+            observation = self.step(action)[0]
+        return observation
+
+    def _begin(self, episode: int) -> tuple[Pixels, dict[str, Any]]:
+        self._running = False
+        result = self.env.reset(seed=derive_seed(self.seed, episode))
+        self.episode, self._actions, self._running = episode, [], True
+        return result
+
+    def _checked_action(self, action: ArrayLike) -> Action:
+        """A copy, float32 [A]."""
+        expected = self.action_space.shape
+        try:
+            with np.errstate(over="ignore"):  # Beyond float32 is infinity, which is refused below.
+                own = np.array(action, dtype=np.float32)
+        except (TypeError, ValueError) as error:
+            raise TaskError(f"an action must be numbers of shape {list(expected or ())}: {error}") from None
+        if own.shape != expected:
+            raise ShapeError(f"an action must be {list(expected or ())}, got {list(own.shape)}")
+        if not np.isfinite(own).all():
+            raise TaskError(f"an action must be finite, got {own.tolist()}")
+        return own
+
+
+def _checked_seed(seed: Any) -> int:
+    if isinstance(seed, bool) or not isinstance(seed, (int, np.integer)) or seed < 0:
+        raise ConfigError(f"seed must be a whole number of at least 0, got {seed!r}")
+    return int(seed)

@@ -1,0 +1,206 @@
+"""The replay on disk: one raw little-endian file per column, `slots` rows each, and `replay.json` beside them.
+
+Frame `c` is row `c % slots` of every file. `replay.json` is replaced in one step, after the rows it speaks of are
+durable, so it never promises what is not there.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import errno
+import json
+import os
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeVar
+
+from numpy.typing import NDArray
+
+from pamd.config import build, to_json
+from pamd.errors import ConfigError, PamdError, ReplayError, ResourceError
+from pamd.replay.layout import Column, Layout
+
+__all__ = ["MANIFEST", "VERSION", "Manifest", "State", "check", "create", "explained", "read", "write"]
+
+C = TypeVar("C")
+
+MANIFEST = "replay.json"
+VERSION = 1
+
+
+@dataclass(frozen=True)
+class State:
+    """What a checkpoint keeps of the replay; the rest is in the files."""
+
+    written: int
+    """Frames written so far, overwritten ones included."""
+    transitions: int
+    """How many could be sampled: a checksum of what the files must give again."""
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.transitions <= self.written:
+            raise ConfigError(
+                "the state of the replay must count 0 <= transitions <= written, "
+                f"got transitions {self.transitions} and written {self.written}"
+            )
+
+    @staticmethod
+    def of(data: Mapping[str, Any]) -> State:
+        return _built(State, data, "the state of the replay")
+
+
+@dataclass(frozen=True)
+class Manifest:
+    """The content of `replay.json`."""
+
+    layout: Layout
+    syncs: tuple[State, ...] = ()
+    """Those whose window the files hold whole, oldest first: the last two, and between a sync and the next frame, while
+    its checkpoint is being written, the last three."""
+    version: int = VERSION
+
+    def __post_init__(self) -> None:
+        written = [state.written for state in self.syncs]
+        if len(written) > 3 or written != sorted(set(written)):
+            raise ConfigError(f"{MANIFEST}: syncs must be at most three, each later than the one before, got {written}")
+
+    @property
+    def state(self) -> State:
+        """What the replay was at the last sync; empty where there was none."""
+        return self.syncs[-1] if self.syncs else State(0, 0)
+
+    def synced(self, state: State) -> Manifest:
+        """After one more sync. One at the same point as the last changes nothing."""
+        return self if state == self.state and self.syncs else self._with((*self.syncs[-2:], state))
+
+    def last_two(self) -> Manifest:
+        return self._with(self.syncs[-2:])
+
+    def save(self, directory: Path) -> None:
+        temporary = directory / f"{MANIFEST}.tmp"
+        with explained(directory):
+            with open(temporary, "w") as file:
+                file.write(to_json(self) + "\n")
+                file.flush()
+                os.fsync(file.fileno())
+            os.replace(temporary, directory / MANIFEST)
+            _sync_directory(directory)
+
+    @staticmethod
+    def load(directory: Path) -> Manifest:
+        path = directory / MANIFEST
+        if not path.is_file():
+            raise ReplayError(f"{directory} holds no replay: {MANIFEST} is missing")
+        try:
+            data = json.loads(path.read_bytes())
+        except ValueError as error:
+            raise ReplayError(f"{path} is not valid JSON: {error}") from None
+        version = data.get("version") if isinstance(data, dict) else None
+        if version != VERSION:
+            raise ReplayError(f"{path} is of version {version!r}; this package reads version {VERSION}")
+        return _built(Manifest, data, str(path))
+
+    def at(self, state: State, directory: Path) -> Manifest:
+        """As if the sync that gave `state` had been the last one."""
+        if state not in self.syncs:
+            held = ", ".join(f"{sync.written} ({sync.transitions})" for sync in self.syncs) or "none"
+            raise ReplayError(
+                f"the checkpoint belongs to {state.written} written frames ({state.transitions} transitions); "
+                f"of its syncs {directory} still holds {held}"
+            )
+        return self._with(self.syncs[: self.syncs.index(state) + 1])
+
+    def _with(self, syncs: tuple[State, ...]) -> Manifest:
+        return dataclasses.replace(self, syncs=syncs)
+
+
+def create(directory: Path, layout: Layout) -> None:
+    """Make the files, without content: they take up disk only as rows are written. An old replay is lost."""
+    with explained(directory):
+        directory.mkdir(parents=True, exist_ok=True)
+        (directory / MANIFEST).unlink(missing_ok=True)
+        try:
+            for column in layout.columns.values():
+                with open(directory / column.file, "wb") as file:
+                    file.truncate(layout.slots * column.row_bytes)
+        except OSError:
+            for column in layout.columns.values():
+                (directory / column.file).unlink(missing_ok=True)
+            raise
+        _sync_directory(directory)
+
+
+def check(directory: Path, layout: Layout) -> None:
+    """Raise ReplayError unless every file is there and of the size that the layout gives it."""
+    for column in layout.columns.values():
+        path = directory / column.file
+        if not path.is_file():
+            raise ReplayError(f"the replay file {path} is missing")
+        size, expected = path.stat().st_size, layout.slots * column.row_bytes
+        if size != expected:
+            raise ReplayError(
+                f"the replay file {path} has {size} bytes; {layout.slots} rows of {column.row_bytes} make {expected}"
+            )
+
+
+def write(directory: Path, column: Column, ring: NDArray[Any], first: int, stop: int, slots: int) -> None:
+    """Make frames `first` to `stop` of the memory `ring` [capacity, ...] durable in the column's file."""
+    with explained(directory), open(directory / column.file, "r+b") as file:
+        for begin, end in _unbroken(first, stop, len(ring), slots):
+            file.seek(begin % slots * column.row_bytes)
+            file.write(_rows(ring, begin, end))
+        file.flush()
+        os.fsync(file.fileno())
+
+
+def read(directory: Path, column: Column, ring: NDArray[Any], first: int, stop: int, slots: int) -> None:
+    """Fill frames `first` to `stop` of the memory `ring` [capacity, ...] from the column's file."""
+    with explained(directory), open(directory / column.file, "rb") as file:
+        for begin, end in _unbroken(first, stop, len(ring), slots):
+            file.seek(begin % slots * column.row_bytes)
+            rows = _rows(ring, begin, end)
+            got = file.readinto(rows)
+            if got != len(rows):
+                raise ReplayError(f"{directory / column.file} ended {len(rows) - got} bytes too early")
+
+
+@contextlib.contextmanager
+def explained(directory: Path) -> Iterator[None]:
+    """Turn the system's errors into the package's own."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
+            raise ResourceError(f"no room to write the replay in {directory}: {error}") from error
+        raise ReplayError(f"the replay in {directory} cannot be read or written: {error}") from error
+
+
+def _unbroken(first: int, stop: int, *periods: int) -> Iterator[tuple[int, int]]:
+    """Cut [first, stop) wherever a ring of one of the `periods` begins anew."""
+    while first < stop:
+        end = min(stop, *(first - first % period + period for period in periods))
+        yield first, end
+        first = end
+
+
+def _rows(ring: NDArray[Any], begin: int, end: int) -> memoryview:
+    at = begin % len(ring)
+    return ring[at : at + end - begin].data.cast("B")
+
+
+def _built(cls: type[C], data: Mapping[str, Any], what: str) -> C:
+    try:
+        return build(cls, dict(data), what)
+    except PamdError as error:
+        raise ReplayError(str(error)) from None
+
+
+def _sync_directory(directory: Path) -> None:
+    """A new name in a directory is durable only once the directory is."""
+    handle = os.open(directory, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)

@@ -1,0 +1,112 @@
+"""Which frames make which transition: the arithmetic of the ring, in plain numpy.
+
+Frames are counted from 0 as they are written and never renumbered; frame `c` lives in slot `c % capacity`. Transition
+`c` is the step from frame `c` to frame `c + 1`: its counter names it.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pamd.errors import ReplayError
+
+__all__ = ["Counters", "Ring"]
+
+Counters = NDArray[np.int64]
+
+# Below this share of usable transitions (many tiny episodes) listing them all is faster than drawing until enough fit.
+_LEAST_ACCEPTANCE = 0.25
+
+
+class Ring:
+    """The window: the newest `capacity` frames, and which transitions lie wholly inside it."""
+
+    def __init__(self, age: NDArray[np.int32], frame_stack: int, written: int = 0) -> None:
+        """`age`: [capacity], shared with the storage; 0 for the first frame of an episode, then 1, 2, ..."""
+        self.age = age
+        self.frame_stack = frame_stack
+        self.written = written
+        self.transitions = len(self.usable_counters())
+
+    @property
+    def capacity(self) -> int:
+        return len(self.age)
+
+    @property
+    def start(self) -> int:
+        """The oldest frame of the window; the newest is `written - 1`."""
+        return max(0, self.written - self.capacity)
+
+    def append(self, age: int) -> None:
+        """Take in frame `written`, the `age`-th of its episode."""
+        if self.written >= self.capacity:
+            self.transitions -= self._lost_with_the_oldest()
+        self.age[self.written % self.capacity] = age
+        self.written += 1
+        # The transition to the frame just written is whole, because the capacity is at least frame_stack + 1.
+        self.transitions += age > 0
+
+    def age_of(self, counters: Counters) -> Counters:
+        """[...] -> [...]"""
+        return self.age[counters % self.capacity].astype(np.int64)
+
+    def usable(self, counters: Counters) -> NDArray[np.bool_]:
+        """[...] -> [...]: where the transition exists and all frames of both its stacks are in the window."""
+        inside = (counters >= self.start) & (counters < self.written - 1)
+        unbroken = self.age_of(counters + 1) == self.age_of(counters) + 1
+        whole = self._first_frame(counters) >= self.start
+        return np.asarray(inside & unbroken & whole)
+
+    def usable_counters(self) -> Counters:
+        """[N]: all usable transitions, oldest first."""
+        counters = np.arange(self.start, self.written - 1, dtype=np.int64)
+        return counters[self.usable(counters)]
+
+    def frames_of(self, counters: Counters) -> Counters:
+        """[B] -> [B, frame_stack + 1]: the first `frame_stack` make the state, the last `frame_stack` the next state.
+
+        One run serves both stacks, also where the episode is younger than the stack and its first frame repeats:
+        both states belong to the same episode, so both are clipped at the same frame.
+        """
+        run = counters[:, None] + np.arange(1 - self.frame_stack, 2)
+        first_of_episode = counters - self.age_of(counters)
+        return np.asarray(np.maximum(run, first_of_episode[:, None]))
+
+    def draw(self, amount: int, rng: np.random.Generator) -> Counters:
+        """[amount]: usable transitions, each drawn uniformly and independently."""
+        if amount < 1 or self.transitions < amount:
+            raise ReplayError(f"a batch of {amount} was asked for; the replay holds {self.transitions} transitions")
+        if self.transitions < _LEAST_ACCEPTANCE * (self.written - 1 - self.start):
+            every = self.usable_counters()
+            return every[rng.integers(len(every), size=amount)]
+        drawn = np.empty(amount, np.int64)
+        filled = 0
+        while filled < amount:
+            candidates = rng.integers(self.start, self.written - 1, size=amount - filled)
+            accepted = candidates[self.usable(candidates)]
+            drawn[filled : filled + len(accepted)] = accepted
+            filled += len(accepted)
+        return drawn
+
+    def check(self) -> None:
+        """Raise ReplayError unless the ages are those of whole episodes, one after the other."""
+        counters = np.arange(self.start, self.written, dtype=np.int64)
+        age = self.age_of(counters)
+        broken = (age < 0) | (age > counters)
+        broken[1:] |= (age[1:] != 0) & (age[1:] != age[:-1] + 1)
+        if broken.any():
+            at = int(np.argmax(broken))
+            before = age[max(0, at - 1) : at].tolist()
+            raise ReplayError(
+                f"frame {counters[at]} of the replay has age {age[at]} after {before or 'none'}; "
+                "an age is 0 or one more than the one before"
+            )
+
+    def _first_frame(self, counters: Counters) -> Counters:
+        return counters - np.minimum(self.frame_stack - 1, self.age_of(counters))
+
+    def _lost_with_the_oldest(self) -> int:
+        """How many transitions need the oldest frame: several where it is the repeated first of an episode."""
+        needing = np.arange(self.start, self.start + self.frame_stack, dtype=np.int64)
+        return int(np.count_nonzero(self.usable(needing) & (self._first_frame(needing) == self.start)))

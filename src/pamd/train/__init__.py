@@ -1,0 +1,9 @@
+"""From a config to a run directory: the loop, evaluation, checkpoints, logs."""
+
+from __future__ import annotations
+
+from pamd.train.config import Runtime, TrainConfig, run_name
+from pamd.train.loop import resume, train
+from pamd.train.run import RunDirectory
+
+__all__ = ["RunDirectory", "Runtime", "TrainConfig", "resume", "run_name", "train"]

@@ -1,0 +1,43 @@
+"""When things are due, and where the time goes."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+__all__ = ["Every", "Stopwatch"]
+
+
+@dataclass(frozen=True)
+class Every:
+    """Due at every multiple of a period; at zero too."""
+
+    period: int
+
+    def __call__(self, decisions: int) -> bool:
+        return decisions % self.period == 0
+
+
+class Stopwatch:
+    """Seconds spent in named sections since the last reading."""
+
+    def __init__(self) -> None:
+        self._seconds: dict[str, float] = {}
+        self._began = time.perf_counter()
+
+    @contextmanager
+    def section(self, name: str) -> Iterator[None]:
+        start = time.perf_counter()
+        try:
+            yield
+        finally:
+            self._seconds[name] = self._seconds.get(name, 0.0) + time.perf_counter() - start
+
+    def read(self) -> tuple[float, dict[str, float]]:
+        """The whole time since the last reading and its share of each section; starts anew."""
+        now = time.perf_counter()
+        whole, seconds = now - self._began, self._seconds
+        self._began, self._seconds = now, {}
+        return whole, {name: round(spent / whole, 4) for name, spent in seconds.items()} if whole > 0 else {}

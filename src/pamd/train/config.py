@@ -1,0 +1,85 @@
+"""All that a run is, as data."""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+from dataclasses import dataclass, field
+from typing import Literal
+
+from pamd.agent.method import Method, Scale
+from pamd.config import check_choice, check_positive, to_json
+from pamd.envs import EnvConfig
+from pamd.errors import ConfigError
+from pamd.replay import ReplayConfig
+
+__all__ = ["Runtime", "TrainConfig", "run_name"]
+
+
+@dataclass(frozen=True)
+class Runtime:
+    """How a run is carried out; none of it changes what is computed, so none of it names the run."""
+
+    device: str = "auto"
+    """"auto" takes CUDA where it is there."""
+    threads: int | None = None
+    """CPU threads of torch; None: all cores."""
+    video: Literal["off", "last", "all"] = "last"
+    """Which evaluations are filmed."""
+    tensorboard: bool = True
+    wandb: str | None = None
+    """A Weights & Biases project; None: off."""
+
+    def __post_init__(self) -> None:
+        check_choice("runtime", "video", self.video, ("off", "last", "all"))
+        check_positive("runtime", threads=self.threads)
+
+
+@dataclass(frozen=True)
+class TrainConfig:
+    """One run. Budgets are in decisions: one decision = one update = `action_repeat` simulator frames."""
+
+    env: EnvConfig
+    method: Method
+    scale: Scale = field(default_factory=Scale)
+    seed: int = 0
+    decisions: int = 1_000_000
+    replay: ReplayConfig = field(default_factory=ReplayConfig)
+    evaluate_every: int = 10_000
+    evaluate_episodes: int = 10
+    checkpoint_every: int = 10_000
+    log_every: int = 500
+    runtime: Runtime = field(default_factory=Runtime)
+
+    def __post_init__(self) -> None:
+        check_positive(
+            "training",
+            decisions=self.decisions,
+            evaluate_every=self.evaluate_every,
+            evaluate_episodes=self.evaluate_episodes,
+            checkpoint_every=self.checkpoint_every,
+            log_every=self.log_every,
+        )
+        if self.seed < 0:
+            raise ConfigError(f"training: seed must be at least 0, got {self.seed}")
+        for name in ("size", "frame_stack"):
+            shown, read = getattr(self.env, name), getattr(self.scale, name)
+            if shown != read:
+                raise ConfigError(
+                    f"training: env.{name} is {shown} but scale.{name} is {read};"
+                    " the networks read what the environment shows, so they must agree"
+                )
+        batch, random = self.scale.batch, self.method.sac.random_decisions
+        if batch > random:
+            raise ConfigError(
+                f"training: a batch of {batch} cannot be drawn after {random} random decisions;"
+                " raise method.sac.random_decisions or lower scale.batch"
+            )
+
+
+def run_name(config: TrainConfig) -> str:
+    """task_method_seed_hash: the same for the same computation, whatever its runtime."""
+    science = dataclasses.replace(config, runtime=Runtime())
+    digest = hashlib.sha256(to_json(science).encode()).hexdigest()[:8]
+    task = config.env.task.replace(":", "-").replace("/", "-")
+    return f"{task}_{config.method.name}_s{config.seed}_{digest}"

@@ -1,0 +1,139 @@
+"""What a run holds while it runs, and how that becomes a checkpoint and comes back, bit for bit."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from pamd.agent import Agent
+from pamd.envs import build_env
+from pamd.errors import CheckpointError, ConfigError
+from pamd.replay import Replay, ReplayConfig, check_resources, forecast
+from pamd.train import checkpoint
+from pamd.train.allocator import keep_freed_memory
+from pamd.train.config import TrainConfig
+from pamd.train.log import Logs
+from pamd.train.run import RunDirectory
+from pamd.types import Budget
+
+__all__ = ["Session", "replay_plan"]
+
+
+class Session:
+    """Environment, replay, agent, logs and counters of one run."""
+
+    def __init__(self, run: RunDirectory) -> None:
+        config = run.config
+        self.run, self.config = run, config
+        self.env = build_env(config.env, seed=config.seed)
+        channels, height, width = self.env.observation_space.shape or ()
+        self._frame_shape = (channels // config.env.frame_stack, height, width)
+        self._action_dim = int(self.env.action_space.shape[0])  # type: ignore[index]
+        capacity, margin = replay_plan(config)
+        check_resources(forecast(capacity, self._frame_shape, self._action_dim, margin), run.replay)
+        self.device = _device(config.runtime.device)
+        torch.set_num_threads(config.runtime.threads or os.cpu_count() or 1)
+        keep_freed_memory()
+        self.agent = Agent(
+            config.method,
+            config.scale,
+            action_dim=self._action_dim,
+            seed=config.seed,
+            channels=self._frame_shape[0],
+            device=self.device,
+        )
+        self.logs = Logs(run)
+        # Draws batches and the actions of the random phase.
+        self.rng = np.random.default_rng([config.seed, 1])
+        self.budget = Budget()
+        self.seconds = 0.0
+        """Wall time so far, earlier sessions included."""
+        self.evaluated_at = -1
+        self.last_return: float | None = None
+        self.episode_return, self.episode_length = 0.0, 0
+        self.replay: Replay
+        self.obs: NDArray[np.uint8]
+
+    def begin(self) -> None:
+        """Start from nothing."""
+        config = self.config
+        capacity, margin = replay_plan(config)
+        self.logs.rewind({})
+        self.replay = Replay.create(
+            capacity,
+            frame_shape=self._frame_shape,
+            action_dim=self._action_dim,
+            frame_stack=config.env.frame_stack,
+            margin=margin,
+            directory=self.run.replay,
+            overwrite=True,  # what a run left that was killed before its first checkpoint
+        )
+        self.begin_episode()
+
+    def begin_episode(self) -> None:
+        """The next episode's first frame."""
+        self.obs, info = self.env.reset()
+        self.replay.start(info["frame"])
+        self.episode_return, self.episode_length = 0.0, 0
+
+    def save(self) -> None:
+        """Write a checkpoint of this very moment."""
+        state = {
+            "budget": self.budget._asdict(),
+            "seconds": self.seconds,
+            "evaluated_at": self.evaluated_at,
+            "last_return": self.last_return,
+            "episode": [self.episode_return, self.episode_length],
+            "env": self.env.state(),
+            "rng": self.rng.bit_generator.state,
+            "logs": self.logs.offsets(),
+            "replay": self.replay.sync(),
+        }
+        checkpoint.write(self.run.checkpoints, self.budget.decisions, self.agent.tensors(), state)
+
+    def restore(self, tensors: dict[str, torch.Tensor], state: dict[str, Any]) -> None:
+        """Be where `save` was called."""
+        try:
+            self.agent.load(tensors)
+            self.budget = Budget(**state["budget"])
+            self.seconds, self.evaluated_at = state["seconds"], state["evaluated_at"]
+            self.last_return = state["last_return"]
+            self.episode_return, self.episode_length = state["episode"]
+            self.rng.bit_generator.state = state["rng"]
+            self.logs.rewind(state["logs"])
+            self.replay = Replay.open(self.run.replay, state=state["replay"])
+            obs = self.env.restore(state["env"])
+        except (KeyError, RuntimeError, TypeError, ValueError) as error:
+            raise CheckpointError(
+                f"the checkpoint in {self.run.checkpoints} is of another kind of run: {error}"
+            ) from None
+        if obs is None:
+            raise CheckpointError(f"the checkpoint in {self.run.checkpoints} has no running episode")
+        self.obs = obs
+
+    def close(self) -> None:
+        self.env.close()
+
+
+def replay_plan(config: TrainConfig) -> tuple[ReplayConfig, int]:
+    """How many frames the replay keeps, and the margin on disk that keeps two checkpoints whole."""
+    # A run of N decisions never fills more than N slots and one a episode; ten decisions an episode are assumed.
+    needed = config.decisions + config.decisions // 10 + 1000
+    capacity = ReplayConfig(min(config.replay.capacity, needed), config.replay.storage)
+    between = min(config.checkpoint_every, config.decisions)
+    return capacity, 2 * (between + between // 10) + 256
+
+
+def _device(name: str) -> torch.device:
+    if name == "auto":
+        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    try:
+        device = torch.device(name)
+        torch.empty(0, device=device)
+    except (RuntimeError, AssertionError) as error:
+        raise ConfigError(f"runtime: device {name!r} cannot be used: {error}") from None
+    return device

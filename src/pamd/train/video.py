@@ -1,0 +1,35 @@
+"""An mp4 of an episode."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pamd.errors import ResourceError
+
+__all__ = ["write_video"]
+
+
+def write_video(path: Path, frames: list[NDArray[np.uint8]], rate: int) -> None:
+    """Encode RGB frames [H, W, 3] as H.264; the file is whole or absent."""
+    import av
+
+    path.parent.mkdir(parents=True, exist_ok=True)
+    temporary = path.with_name(f".{path.stem}.{os.getpid()}.mp4")
+    height, width = frames[0].shape[:2]
+    try:
+        with av.open(str(temporary), "w") as container:
+            stream = container.add_stream("libx264", rate=rate)
+            # H.264 wants even sides; the odd last row or column is not worth an error.
+            stream.width, stream.height, stream.pix_fmt = width // 2 * 2, height // 2 * 2, "yuv420p"
+            for image in frames:
+                picture = av.VideoFrame.from_ndarray(np.ascontiguousarray(image[: stream.height, : stream.width]))
+                container.mux(stream.encode(picture))
+            container.mux(stream.encode())
+        temporary.replace(path)
+    except OSError as error:
+        temporary.unlink(missing_ok=True)
+        raise ResourceError(f"cannot write the video {path}: {error}") from None

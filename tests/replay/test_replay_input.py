@@ -1,0 +1,119 @@
+"""What may not go in is named, and leaves the replay as it was."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from replay_reference import ACTION_DIM, FRAME_SHAPE, Reference, assert_same, events_of, play
+
+from pamd.errors import DtypeError, PamdError, ReplayError, ShapeError
+from pamd.replay import Replay, ReplayConfig
+from pamd.types import Batch
+
+FRAME = np.zeros(FRAME_SHAPE, np.uint8)
+GOOD = {"action": np.zeros(ACTION_DIM), "reward": 1.0, "terminated": False, "frame": FRAME}
+
+
+@pytest.fixture
+def replay() -> Replay:
+    return Replay.create(ReplayConfig(20), frame_shape=FRAME_SHAPE, action_dim=ACTION_DIM)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "error", "says"),
+    [
+        ({"frame": FRAME[0]}, ShapeError, r"\[2, 3, 4\], got \[3, 4\]"),
+        ({"frame": FRAME.transpose(1, 2, 0)}, ShapeError, r"\[2, 3, 4\], got \[3, 4, 2\]"),
+        ({"frame": FRAME.astype(np.float32)}, DtypeError, "uint8, got float32"),
+        ({"frame": FRAME.tolist()}, DtypeError, "uint8, got list"),
+        ({"action": np.zeros(3)}, ShapeError, r"\[2\], got \[3\]"),
+        ({"action": np.zeros((1, 2))}, ShapeError, r"\[2\], got \[1, 2\]"),
+        ({"action": 0.0}, ShapeError, r"\[2\], got \[\]"),
+        ({"action": [0.0, float("nan")]}, ReplayError, "finite"),
+        ({"action": ["left", "right"]}, DtypeError, "numbers"),
+        ({"reward": float("nan")}, ReplayError, "finite float32, got nan"),
+        ({"reward": float("-inf")}, ReplayError, "got -inf"),
+        ({"reward": 1e39}, ReplayError, r"got 1e\+39"),
+        ({"reward": "1"}, ReplayError, "got '1'"),
+        ({"reward": np.zeros(1)}, ShapeError, r"\[1\]"),
+        ({"terminated": 1}, DtypeError, "bool, got 1"),
+        ({"terminated": 0.0}, DtypeError, "bool, got 0.0"),
+    ],
+)
+def test_a_bad_step(replay: Replay, wrong: dict[str, Any], error: type[PamdError], says: str) -> None:
+    events = events_of([5])
+    play(replay, events)
+    with pytest.raises(error, match=says):
+        replay.add(**{**GOOD, **wrong})
+    assert_same(replay, play(Reference(20, 3), events))
+    if "frame" in wrong:
+        with pytest.raises(error, match=says):
+            replay.start(wrong["frame"])
+
+
+def test_add_before_start(replay: Replay) -> None:
+    with pytest.raises(ReplayError, match="add before start"):
+        replay.add(**GOOD)
+
+
+def test_add_after_the_end(replay: Replay) -> None:
+    play(replay, events_of([3]))
+    with pytest.raises(ReplayError, match="has terminated"):
+        replay.add(**GOOD)
+    replay.start(FRAME)
+    replay.add(**GOOD)
+    assert len(replay) == 4
+
+
+def test_start_leaves_an_unfinished_episode(replay: Replay) -> None:
+    for _ in range(3):
+        replay.start(FRAME)
+    replay.add(**GOOD)
+    replay.start(FRAME)
+    assert replay.transitions().tolist() == [2]
+
+
+def test_kinds_of_number_that_are_welcome(replay: Replay) -> None:
+    replay.start(FRAME)
+    replay.add([1, 2], 1, False, FRAME)
+    replay.add(np.array([3, 4], np.float64), np.float64(0.5), np.False_, np.asfortranarray(FRAME))
+    batch = replay.take(replay.transitions())
+    assert batch.action.tolist() == [[1.0, 2.0], [3.0, 4.0]]
+    assert batch.reward.tolist() == [1.0, 0.5]
+
+
+def test_the_replay_keeps_its_own_copy(replay: Replay) -> None:
+    """Environments hand out the same array again and again."""
+    frame, action = np.full(FRAME_SHAPE, 1, np.uint8), np.ones(ACTION_DIM, np.float32)
+    replay.start(frame)
+    replay.add(action, 1.0, False, frame)
+    frame[:], action[:] = 2, 2.0
+    batch = replay.take(replay.transitions())
+    assert batch.obs.unique().tolist() == batch.action.unique().tolist() == [1]
+
+
+@pytest.mark.parametrize(
+    ("wrong", "says"),
+    [
+        ({"obs": torch.zeros(4, 9, 8)}, r"\[B, k\*C, H, W\]"),
+        ({"action": torch.zeros(4)}, r"\[B, A\]"),
+        ({"action": torch.zeros(3, 2)}, r"action must be \[4, 2\], got \[3, 2\]"),
+        ({"reward": torch.zeros(4, 1)}, r"reward must be \[4\], got \[4, 1\]"),
+        ({"not_done": torch.zeros(4, 1)}, r"not_done must be \[4\]"),
+        ({"next_obs": torch.zeros(4, 9, 8, 7)}, r"next_obs must be \[4, 9, 8, 8\], got \[4, 9, 8, 7\]"),
+    ],
+)
+def test_a_batch_checks_its_shapes(wrong: dict[str, torch.Tensor], says: str) -> None:
+    good = {
+        "obs": torch.zeros(4, 9, 8, 8),
+        "action": torch.zeros(4, 2),
+        "reward": torch.zeros(4),
+        "next_obs": torch.zeros(4, 9, 8, 8),
+        "not_done": torch.ones(4),
+    }
+    assert len(Batch(**good)) == 4
+    with pytest.raises(ShapeError, match=says):
+        Batch(**{**good, **wrong})

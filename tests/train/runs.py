@@ -1,0 +1,31 @@
+"""Small real runs: the toy task at smoke scale."""
+
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+from typing import Any
+
+from pamd.cli.build import assemble
+from pamd.train import Runtime, TrainConfig
+
+QUIET = Runtime(device="cpu", threads=1, video="off", tensorboard=False)
+
+
+def toy(method: str = "simsr+pamd", **fields: Any) -> TrainConfig:
+    """60 decisions on the toy, updates from the 20th, checkpoints every 10."""
+    settings = ("method.sac.random_decisions=20", "env.time_limit=9")
+    small = {"decisions": 60, "evaluate_every": 30, "checkpoint_every": 10, "runtime": QUIET, **fields}
+    config = assemble("toy", method, scale_name="smoke", settings=settings, **small)
+    return dataclasses.replace(config, log_every=5)
+
+
+def products(run: Path) -> dict[str, bytes]:
+    """What must not depend on interruptions: logs, and the tensors of the last checkpoint."""
+    last = sorted(p for p in (run / "checkpoints").iterdir() if p.name.isdigit())[-1]
+    return {
+        "train": (run / "train.jsonl").read_bytes(),
+        "eval": (run / "eval.jsonl").read_bytes(),
+        "tensors": (last / "tensors.safetensors").read_bytes(),
+        "at": last.name.encode(),
+    }

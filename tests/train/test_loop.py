@@ -1,0 +1,156 @@
+"""The loop on the toy: what it writes, seeds, divergence, bad input."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from tests.train.runs import QUIET, products, toy
+
+from pamd.agent import Agent
+from pamd.cli.build import assemble, override
+from pamd.errors import ConfigError, DivergenceError, PamdError, ResourceError, RunError, UnknownNameError
+from pamd.replay import Replay
+from pamd.train import RunDirectory, train
+from pamd.train.config import run_name
+
+
+def rows(path: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in path.read_text().splitlines()]
+
+
+def test_what_a_run_directory_holds(tmp_path: Path) -> None:
+    config = toy(runtime=dataclasses.replace(QUIET, video="last", tensorboard=True))
+    run = train(config, tmp_path)
+    assert run.name == run_name(config)
+    evaluations = rows(run / "eval.jsonl")
+    assert [row["decisions"] for row in evaluations] == [0, 30, 60]
+    updates = [row for row in rows(run / "train.jsonl") if row["kind"] == "update"]
+    assert [row["decisions"] for row in updates] == list(range(20, 61, 5))
+    for row in (*evaluations, *rows(run / "train.jsonl"), *rows(run / "timing.jsonl")):
+        assert {"decisions", "frames", "updates"} <= row.keys()
+    assert updates[-1]["updates"] == 60 - 20 + 1
+    assert {"critic_loss", "metric_loss", "transition_loss"} <= updates[-1].keys()
+    episodes = [row for row in rows(run / "train.jsonl") if row["kind"] == "episode"]
+    assert [row["decisions"] for row in episodes] == list(range(9, 61, 9))
+    assert json.loads((run / "status.json").read_text())["state"] == "finished"
+    assert sorted(p.name for p in (run / "checkpoints").iterdir()) == ["000000050", "000000060"]
+    assert list((run / "tensorboard").iterdir())
+    (video,) = (run / "video").iterdir()
+    assert video.stat().st_size > 500
+    # A diagnostic opens the replay without an agent.
+    replay = Replay.open(run / "replay", read_only=True)
+    assert len(replay) == 60
+    assert RunDirectory.open(run).config == config
+
+
+def test_frames_count_the_simulator(tmp_path: Path) -> None:
+    config = override(toy(), ("env.action_repeat=2",))
+    last = rows(train(config, tmp_path) / "eval.jsonl")[-1]
+    assert last["decisions"] == 60
+    assert 60 < last["frames"] <= 120
+
+
+def test_same_seed_same_run_another_seed_another(tmp_path: Path) -> None:
+    one, again = (products(train(toy(), tmp_path / str(i))) for i in range(2))
+    assert one == again
+    other = products(train(toy(seed=1), tmp_path / "other"))
+    assert other["train"] != one["train"]
+    assert other["eval"] != one["eval"]
+
+
+def test_a_finished_run_is_not_run_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    run = train(toy(), tmp_path)
+    monkeypatch.setattr(Agent, "update", lambda *_: pytest.fail("it ran again"))
+    assert train(toy(), tmp_path) == run
+
+
+@pytest.mark.parametrize("bad", [float("nan"), float("inf")])
+def test_divergence_stops_with_a_checkpoint_from_before(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, bad: float
+) -> None:
+    plain = Agent.update
+
+    def update(self: Agent, batch: Any) -> dict[str, torch.Tensor]:
+        metrics = plain(self, batch)
+        return metrics | ({"metric_loss": torch.tensor(bad)} if self.updates == 24 else {})
+
+    monkeypatch.setattr(Agent, "update", update)
+    with pytest.raises(DivergenceError, match="metric_loss became NaN or infinite at update 24"):
+        train(toy(), tmp_path)
+    (run,) = tmp_path.iterdir()
+    assert sorted(p.name for p in (run / "checkpoints").iterdir()) == ["000000030", "000000040"]
+    status = json.loads((run / "status.json").read_text())
+    assert status["state"] == "failed"
+    assert "metric_loss" in status["error"]
+
+
+@pytest.mark.parametrize(
+    ("task", "method", "options", "error", "says"),
+    [
+        ("cheetah_rn", "simsr", {}, UnknownNameError, "'cheetah_run'"),
+        ("toy", "simrs", {}, UnknownNameError, "'simsr'"),
+        ("toy", "simsr", {"scale_name": "cpuu"}, UnknownNameError, "'cpu'"),
+        ("toy", "simsr", {"settings": ("method.objektive.weight=1",)}, UnknownNameError, "objective"),
+        ("toy", "simsr", {"settings": ("scale.batsch=1",)}, UnknownNameError, "scale.batch"),
+        ("toy", "simsr", {"settings": ("scale.batch=ten",)}, ConfigError, "scale.batch"),
+        ("toy", "simsr", {"settings": ("scale.batch",)}, ConfigError, "KEY=VALUE"),
+        ("toy", "simsr", {"settings": ("scale.batch=100000",)}, ConfigError, "random decisions"),
+        ("toy", "simsr", {"settings": ("env.size=32",)}, ConfigError, "must agree"),
+        ("toy", "simsr", {"settings": ("scale.size=13", "scale.strides=[2,2,2,2]")}, ConfigError, "too small"),
+        ("toy", "simsr", {"decisions": 0}, ConfigError, "decisions"),
+        ("toy", "simsr", {"seed": -1}, ConfigError, "seed"),
+        ("toy", "simsr", {"settings": ("runtime.device=tpu",)}, ConfigError, "tpu"),
+        ("toy", "simsr", {"decisions": 10**9, "capacity": 10**9}, ResourceError, "GB"),
+        ("toy", "simsr+pamd-block", {"settings": ("method.distance.options.block=7",)}, ConfigError, "does not divide"),
+    ],
+)
+def test_bad_input_before_any_work(
+    tmp_path: Path, task: str, method: str, options: dict[str, Any], error: type[PamdError], says: str
+) -> None:
+    with pytest.raises(error, match=says):
+        train(assemble(task, method, **{"scale_name": "smoke", "runtime": QUIET, **options}), tmp_path)
+    assert not list(tmp_path.glob("*/checkpoints"))
+    assert not list(tmp_path.glob("*/train.jsonl"))
+
+
+def test_a_directory_of_another_config_is_refused(tmp_path: Path) -> None:
+    run = train(toy(), tmp_path)
+    wrong = tmp_path / run_name(toy(seed=3))
+    run.rename(wrong)
+    with pytest.raises(RunError, match="another config"):
+        train(toy(seed=3), tmp_path)
+    with pytest.raises(RunError, match=f"near: {wrong.name[:-1]}".replace("+", r"\+")):
+        RunDirectory.open(tmp_path / (wrong.name[:-1] + "x"))
+
+
+def test_two_processes_do_not_share_a_run(tmp_path: Path) -> None:
+    held = RunDirectory.create(tmp_path, toy())
+    held.lock()
+    with pytest.raises(RunError, match="in use"):
+        train(toy(), tmp_path)
+    held.unlock()
+
+
+def test_a_full_disk_is_an_error_that_leaves_the_last_checkpoint(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from pamd.train import checkpoint
+
+    plain, calls = checkpoint._write_durably, [0]
+
+    def full(path: Path, data: bytes) -> None:
+        calls[0] += 1
+        if calls[0] == 7:
+            raise OSError(28, "No space left on device")
+        plain(path, data)
+
+    monkeypatch.setattr(checkpoint, "_write_durably", full)
+    with pytest.raises(ResourceError, match="No space left"):
+        train(toy(), tmp_path)
+    (run,) = tmp_path.iterdir()
+    assert [p.name for p in (run / "checkpoints").iterdir()] == ["000000010", "000000020"]

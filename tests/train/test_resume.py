@@ -1,0 +1,188 @@
+"""Resume is exact: whatever kills a run, and whenever, it ends with the weights and logs of one never interrupted."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+from tests.train.runs import products, toy
+
+from pamd.config import to_json
+from pamd.errors import CheckpointError, RunInterrupted
+from pamd.train import TrainConfig, resume, train
+from pamd.train.session import Session
+
+SCRIPT = """
+import sys, pathlib
+from pamd.config import from_json
+from pamd.train import TrainConfig, train
+train(from_json(TrainConfig, pathlib.Path(sys.argv[1]).read_text(), "config"), sys.argv[2])
+"""
+
+
+def start(config: TrainConfig, root: Path) -> subprocess.Popen[bytes]:
+    file = root.parent / f"{root.name}.json"
+    file.write_text(to_json(config))
+    return subprocess.Popen([sys.executable, "-c", SCRIPT, str(file), str(root)], stderr=subprocess.PIPE)
+
+
+def only(root: Path) -> Path:
+    (run,) = (p for p in root.iterdir() if p.is_dir())
+    return run
+
+
+@pytest.mark.parametrize("method", ["simsr+pamd", "mico"])
+@pytest.mark.parametrize("storage", ["memory", "mmap"])
+def test_killed_at_arbitrary_moments(tmp_path: Path, method: str, storage: str) -> None:
+    # A replay that wraps around several times, so that what was overwritten matters too.
+    config = toy(method, storage=storage, capacity=25)
+    straight = products(train(config, tmp_path / "straight"))
+    root, rng = tmp_path / "killed", np.random.default_rng(len(method) + len(storage))
+    kills = 0
+    for _ in range(40):
+        process = start(config, root)
+        # Wait until it is under way, then for a random while: kills fall into steps, evaluations and checkpoints.
+        deadline = time.monotonic() + rng.uniform(2.0, 4.5)
+        while process.poll() is None and time.monotonic() < deadline:
+            time.sleep(0.01)
+        if process.poll() is None:
+            process.send_signal(signal.SIGKILL)
+            kills += 1
+        _, errors = process.communicate()
+        assert process.returncode in (0, -signal.SIGKILL), errors.decode()
+        if process.returncode == 0:
+            break
+        if kills == 5:  # enough: let it end
+            resume(only(root))
+            break
+    assert kills >= 1
+    assert products(only(root)) == straight
+
+
+DEADLY = """
+import os, pkgutil, signal, sys
+owner, name, call = pkgutil.resolve_name(sys.argv[3]), sys.argv[4], int(sys.argv[5])
+plain, count = getattr(owner, name), [0]
+def deadly(*args, **kwargs):
+    count[0] += 1
+    if count[0] == call:
+        os.kill(os.getpid(), signal.SIGKILL)
+    return plain(*args, **kwargs)
+setattr(owner, name, deadly)
+"""
+
+
+@pytest.mark.parametrize(
+    ("owner", "function", "call"),
+    [
+        ("pamd.replay.files:Manifest", "save", 4),
+        ("pamd.train.checkpoint", "_write_durably", 8),
+        ("pamd.train.checkpoint", "_sync", 3),
+        ("pamd.agent.agent:Agent", "act", 25),
+        ("pamd.train.log:Logs", "write", 9),
+        ("pamd.train.log:Logs", "offsets", 4),
+    ],
+)
+def test_killed_where_a_clock_may_miss(tmp_path: Path, owner: str, function: str, call: int) -> None:
+    """Inside the sync of the replay, a checkpoint, its renaming, an evaluation, a log row."""
+    config = toy(capacity=25)
+    straight = products(train(config, tmp_path / "straight"))
+    root, file = tmp_path / "killed", tmp_path / "killed.json"
+    file.write_text(to_json(config))
+    words = [sys.executable, "-c", DEADLY + SCRIPT, str(file), str(root), owner, function, str(call)]
+    done = subprocess.run(words, capture_output=True, text=True, check=False)
+    assert done.returncode == -signal.SIGKILL, done.stderr
+    assert products(train(config, root)) == straight
+
+
+def test_signals_checkpoint_and_resume(tmp_path: Path) -> None:
+    config = toy(decisions=400, checkpoint_every=400, evaluate_every=400)
+    straight = products(train(config, tmp_path / "straight"))
+    for number in (signal.SIGINT, signal.SIGTERM):
+        root = tmp_path / number.name
+        process = start(config, root)
+        while not (root.is_dir() and list(root.glob("*/train.jsonl"))):
+            time.sleep(0.05)
+            assert process.poll() is None
+        time.sleep(0.5)
+        process.send_signal(number)
+        _, errors = process.communicate(timeout=60)
+        assert b"RunInterrupted" in errors
+        run = only(root)
+        assert json.loads((run / "status.json").read_text())["state"] == "interrupted"
+        assert products(resume(run)) == straight
+
+
+class Ears:
+    """Hears what is said, and asks the run to stop at a decision."""
+
+    def __init__(self, stop_at: int | None = None) -> None:
+        self.heard: list[str] = []
+        self.stop_at = stop_at
+
+    def progress(self, session: Session) -> None:
+        if session.budget.decisions == self.stop_at:
+            os.kill(os.getpid(), signal.SIGINT)
+
+    def say(self, message: str) -> None:
+        self.heard.append(message)
+
+
+def cut(data: bytes) -> bytes:
+    return data[:-7]
+
+
+def flip(data: bytes) -> bytes:
+    return data[:50] + bytes([data[50] ^ 1]) + data[51:]
+
+
+def empty(data: bytes) -> bytes:
+    return b""
+
+
+@pytest.mark.parametrize("damage", [cut, flip, empty])
+@pytest.mark.parametrize("name", ["tensors.safetensors", "state.json", "complete.json"])
+def test_a_damaged_newest_checkpoint_falls_back_and_says_so(
+    tmp_path: Path, name: str, damage: Callable[[bytes], bytes]
+) -> None:
+    config = toy(checkpoint_every=15)
+    straight = products(train(config, tmp_path / "straight"))
+    with pytest.raises(RunInterrupted):
+        train(config, tmp_path / "damaged", Ears(stop_at=35))
+    run = only(tmp_path / "damaged")
+    file = run / "checkpoints" / "000000035" / name
+    file.write_bytes(damage(file.read_bytes()))
+    ears = Ears()
+    assert products(resume(run, observer=ears)) == straight
+    assert "000000035" in ears.heard[0]
+    assert "falling back" in ears.heard[0]
+    assert "000000030" in ears.heard[1]
+
+
+def test_no_whole_checkpoint_is_an_error_and_not_a_fresh_start(tmp_path: Path) -> None:
+    with pytest.raises(RunInterrupted):
+        train(toy(), tmp_path, Ears(stop_at=35))
+    run = only(tmp_path)
+    for tensors in (run / "checkpoints").glob("*/tensors.safetensors"):
+        tensors.write_bytes(b"")
+    with pytest.raises(CheckpointError, match="no whole checkpoint"):
+        resume(run)
+
+
+def test_a_checkpoint_cannot_execute_anything() -> None:
+    """No pickle on the way: nothing in training or replay reads or writes one."""
+    import pamd
+
+    for source in Path(pamd.__file__).parent.rglob("*.py"):
+        text = source.read_text()
+        assert "pickle" not in text or source.name == "checkpoint.py", source
+        assert "torch.load(" not in text, source
+        assert "torch.save(" not in text, source
