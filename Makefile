@@ -7,7 +7,7 @@ READY := $(VENV)/.ready
 .PHONY: help demo test test-slow setup lint format type bench docs clean
 
 help:
-	@echo "make demo       set up, then run PAMD as a plug-in in a stranger's code"
+	@echo "make demo       set up, then train two agents from pixels side by side (ten minutes on two cores)"
 	@echo "make test       set up, then lint, types, layers and tests (under ten minutes on two cores)"
 	@echo "make test-slow  the heavy checks"
 	@echo "make bench      measure; every row a ratio in one run"
@@ -15,7 +15,7 @@ help:
 	@echo "make setup lint format type clean"
 
 demo: setup
-	$(BIN)/python examples/plug_in.py
+	$(BIN)/python examples/demo.py
 
 test: lint type
 	$(BIN)/pytest -n 2
@@ -46,9 +46,10 @@ type: setup
 
 bench: setup
 	$(BIN)/python -m benchmarks.head
+	$(BIN)/python -m benchmarks.pipeline
 
 docs: setup
 	$(BIN)/python docs/build.py
 
 clean:
-	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache dist build
+	rm -rf $(VENV) demo .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache dist build

@@ -19,7 +19,13 @@ __all__ = ["assemble", "override"]
 # What a scale brings besides network sizes: budgets that fit it. A word on the command line wins.
 DEFAULTS: dict[str, dict[str, Any]] = {
     "paper": {"render": "standard", "decisions": 1_000_000, "evaluate_every": 10_000, "evaluate_episodes": 10},
-    "cpu": {"render": "fast", "decisions": 50_000, "evaluate_every": 2_500, "evaluate_episodes": 5},
+    "cpu": {
+        "render": "fast",
+        "schedule": "joint",
+        "decisions": 50_000,
+        "evaluate_every": 2_500,
+        "evaluate_episodes": 5,
+    },
     "smoke": {
         "render": "fast",
         "decisions": 200,
@@ -50,7 +56,7 @@ def assemble(
     sac = made.sac
     if "random_decisions" in defaults:
         sac = dataclasses.replace(sac, random_decisions=defaults["random_decisions"], first_updates=1)
-    made = dataclasses.replace(made, sac=sac, schedule=schedule or made.schedule)
+    made = dataclasses.replace(made, sac=sac, schedule=schedule or defaults.get("schedule", made.schedule))
     chosen = {**defaults, **{k: v for k, v in given.items() if v is not None}}
     env = EnvConfig(
         task,

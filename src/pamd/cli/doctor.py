@@ -37,9 +37,12 @@ def doctor(runs: Path = Path("runs")) -> int:
         f"{torch.__version__}, {'CUDA ' + str(torch.version.cuda) if torch.cuda.is_available() else 'CPU'}",
     )
     backends = probe_backends()
-    for backend in backends:
-        line(backend.ok, backend.name, backend.detail)
     renders = any(backend.ok for backend in backends)
+    for backend in backends:
+        if renders and not backend.ok:
+            console.print(f"    {backend.name:<12} not available, and not needed", highlight=False)
+        else:
+            line(backend.ok, backend.name, backend.detail)
     if not renders:
         line(
             False,

@@ -45,7 +45,9 @@ def show(
 def _print_methods(console: Console, fidelity: Literal["paper", "released"], every: bool) -> None:
     from pamd.methods import PIPELINES, method, names
 
-    table = Table("method", "distance", "operator", "pairs", "latents", "transition", title=f"fidelity: {fidelity}")
+    table = Table(title=f"fidelity: {fidelity}")
+    for column in ("method", "distance", "operator", "pairs", "latents", "transition"):
+        table.add_column(column, no_wrap=column in ("method", "distance"), overflow="fold")
     named = [*PIPELINES, "dbc-det+pamd", "simsr+pamd", "simsr+mlp", "dbc-det+diagonal", "simsr+adaptive-diagonal"]
     for name in names() if every else [*named, "dbc-det+pamd-lowrank"]:
         made = method(name, fidelity)

@@ -1,4 +1,4 @@
-"""Keep freed memory: large short-lived tensors otherwise go back to the system and page-fault in again, every update."""
+"""Keep freed memory: large short-lived tensors otherwise page-fault in anew at every update."""
 
 from __future__ import annotations
 

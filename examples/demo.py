@@ -1,0 +1,125 @@
+"""`make demo`: a bisimulation method and its PAMD version learn a real DMControl task from pixels, side by side.
+
+About ten minutes on two cores. Each is an ordinary `pamd train` in a process of its own.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+from rich.console import Console
+from rich.live import Live
+from rich.table import Table
+
+from pamd.cli.build import assemble
+from pamd.config import to_json
+from pamd.report import learning_curves, load_curve
+from pamd.report.load import read_rows
+from pamd.train.config import Runtime, run_name
+
+TASK, METHODS, DECISIONS, RANDOM = "cartpole_swingup", ("dbc-det", "dbc-det+pamd"), 6000, 500
+ROOT = Path("demo")
+
+
+def main() -> int:
+    console = Console()
+    console.print(f"Training {' and '.join(METHODS)} on {TASK} from pixels, {DECISIONS:,} decisions each, in {ROOT}/.")
+    console.print("Ctrl-C stops both; `make demo` goes on where they were.\n")
+    ROOT.mkdir(exist_ok=True)
+    started, processes = time.monotonic(), {}
+    for method in METHODS:
+        file = ROOT / f"{method}.json"
+        file.write_text(to_json(config(method)))
+        words = [sys.executable, "-m", "pamd", "train", "--config", str(file), "--runs", str(ROOT), *ON_ONE_CORE]
+        log = (ROOT / f"{method}.log").open("w")
+        processes[method] = subprocess.Popen(words, stdout=log, stderr=log)
+    runs = {method: ROOT / run_name(config(method)) for method in METHODS}
+    try:
+        watch(processes, runs, console)
+    except KeyboardInterrupt:
+        for process in processes.values():
+            process.wait()  # Ctrl-C reached them too: they are writing their checkpoints.
+        console.print("Stopped; `make demo` goes on from here.")
+        return 130
+    failed = [method for method, process in processes.items() if process.returncode]
+    for method in failed:
+        console.print(f"[red]{method} failed:[/] {(ROOT / f'{method}.log').read_text()[-2000:]}")
+    if failed:
+        return 1
+    show(runs, console, (time.monotonic() - started) / 60)
+    return 0
+
+
+ON_ONE_CORE = ("--threads", "1", "--no-tensorboard", "--video", "last")
+
+
+def config(method: str):
+    """The CPU scale, smaller still: two runs share two cores."""
+    settings = ("scale.size=40", "scale.strides=[2,2,1]", "scale.filters=16", "scale.batch=48", "log_every=100")
+    # The random phase is short and, as in the released code, its transitions are learned from in one go.
+    settings += (f"method.sac.random_decisions={RANDOM}", f"method.sac.first_updates={RANDOM}")
+    return assemble(
+        TASK,
+        method,
+        fidelity="released",
+        scale_name="cpu",
+        schedule="joint",
+        action_repeat=8,
+        decisions=DECISIONS,
+        evaluate_every=500,
+        evaluate_episodes=3,
+        checkpoint_every=500,
+        settings=settings,
+        runtime=Runtime(),
+    )
+
+
+def watch(processes: dict[str, subprocess.Popen[bytes]], runs: dict[str, Path], console: Console) -> None:
+    """A table of both runs until they end."""
+    with Live(console=console, refresh_per_second=1) as live:
+        while True:
+            live.update(table(runs))
+            if all(process.poll() is not None for process in processes.values()):
+                return
+            time.sleep(2)
+
+
+def table(runs: dict[str, Path]) -> Table:
+    made = Table("method", "decision", "a second", "return at each evaluation (first: untrained)")
+    for method, run in runs.items():
+        timing, evaluations = read_rows(run / "timing.jsonl"), read_rows(run / "eval.jsonl")
+        rows = read_rows(run / "train.jsonl")
+        decision = rows[-1]["decisions"] if rows else 0
+        rate = timing[-1]["decisions_per_second"] if timing else 0.0
+        returns = " ".join(f"{row['return_mean']:.0f}" for row in evaluations)
+        made.add_row(method, f"{decision:,}/{DECISIONS:,}", f"{rate:.1f}", returns)
+    return made
+
+
+def show(runs: dict[str, Path], console: Console, minutes: float) -> None:
+    """Curves, videos and where they are."""
+    curves = [load_curve(run) for run in runs.values()]
+    random_play = random_return(runs)
+    written = learning_curves(curves, ROOT / "learning_curves", baseline=random_play, title=f"{TASK} from pixels")
+    console.print(f"\nDone in {minutes:.1f} minutes. Random play returned {random_play:.0f} on average.")
+    for curve in curves:
+        last = sum(curve.returns[-1]) / len(curve.returns[-1])
+        console.print(f"  {curve.method:<14} {last:.0f} after {curve.decisions[-1]:,} decisions")
+    console.print("One seed and a short budget: this shows the machinery at work, not which method is better.\n")
+    for path in (*written, *(video for run in runs.values() for video in (run / "video").glob("*.mp4"))):
+        console.print(f"  {path}", highlight=False, soft_wrap=True)
+
+
+def random_return(runs: dict[str, Path]) -> float:
+    """The mean return of the episodes of the random phase, over both runs."""
+    rows = [json.loads(line) for run in runs.values() for line in (run / "train.jsonl").read_text().splitlines()]
+    returns = [row["return"] for row in rows if row["kind"] == "episode" and row["decisions"] <= RANDOM]
+    return sum(returns) / len(returns)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

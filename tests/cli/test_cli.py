@@ -1,0 +1,103 @@
+"""The command as a person types it."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from pamd.cli.main import main
+
+SMALL = ["--scale", "smoke", "--decisions", "60", "--threads", "1", "--no-tensorboard", "--device", "cpu"]
+
+
+def test_train_resume_eval_and_config(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    runs = str(tmp_path / "runs")
+    assert main(["train", "toy", "--method", "dbc-det+pamd", *SMALL, "--runs", runs]) == 0
+    (run,) = (tmp_path / "runs").iterdir()
+    assert main(["resume", str(run)]) == 0
+    assert "finished already" in capsys.readouterr().err
+    assert main(["eval", str(run), "--episodes", "2"]) == 0
+    assert "over 2" in capsys.readouterr().err
+    assert (run / "video" / "evaluated-000000060.mp4").stat().st_size > 500
+    again = ["train", "--config", str(run / "config.json"), "--runs", str(tmp_path / "again"), "--threads", "1"]
+    assert main([*again, "--set", "decisions=55", "method.objective.weight=0.25"]) == 0
+    (other,) = (tmp_path / "again").iterdir()
+    config = json.loads((other / "config.json").read_text())
+    assert config["decisions"] == 55
+    assert config["method"]["objective"]["weight"] == 0.25
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (["trian"], "Did you mean 'train'"),
+        (["train", "cheetah_rnu", *SMALL], "cheetah_run"),
+        (["train", "toy", "--method", "simsr+pmad", *SMALL], "'pamd'"),
+        (["train", "toy", *SMALL, "--set", "method.latent_dmi=3"], "latent_dim"),
+        (["train"], "name a task"),
+        (["train", "toy", "--config", "x.json"], "not both"),
+        (["train", "--config", "nowhere.json"], "no config file"),
+        (["resume", "nowhere"], "no run directory"),
+        (["eval", "nowhere"], "no run directory"),
+        (["list", "scales", "--diff", "a", "b"], "compares methods"),
+    ],
+)
+def test_bad_words_get_one_clear_line(
+    words: list[str], says: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert main(words) == 2
+    error = capsys.readouterr().err
+    assert says in error
+    assert error.startswith("pamd: ")
+    assert "Traceback" not in error
+
+
+@pytest.mark.parametrize("what", ["methods", "distances", "operators", "scales", "tasks"])
+def test_list(what: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["list", what]) == 0
+    expected = {"methods": "simsr+pamd", "distances": "pamd-lowrank", "operators": "independent", "scales": "cpu"}
+    assert expected.get(what, "cheetah_run") in capsys.readouterr().out
+
+
+def test_diff(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["list", "methods", "--diff", "simsr", "simsr+pamd"]) == 0
+    assert "distance.name" in capsys.readouterr().out
+    assert main(["list", "methods", "--diff", "simsr@paper", "simsr@released"]) == 0
+    assert "objective.pairing" in capsys.readouterr().out
+
+
+def test_doctor(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["doctor"]) == 0
+    out = capsys.readouterr().out
+    assert "egl" in out
+    assert "GB free" in out
+
+
+def test_help_and_import_are_quick_and_need_no_torch() -> None:
+    code = "import sys, pamd; from pamd.cli.main import main; main(['--help']); assert 'torch' not in sys.modules"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert "pamd COMMAND" in done.stdout
+
+
+@pytest.mark.parametrize("fidelity", ["paper", "released"])
+@pytest.mark.parametrize("method", ["sac", "deepmdp", "dbc", "dbc-det", "mico", "simsr", "simsr+pamd", "dbc-det+pamd"])
+def test_every_method_trains_end_to_end(method: str, fidelity: str, tmp_path: Path) -> None:
+    words = ["train", "toy", "--method", method, "--fidelity", fidelity, *SMALL, "--runs", str(tmp_path)]
+    assert main([*words, "--video", "off"]) == 0
+    (run,) = tmp_path.iterdir()
+    assert json.loads((run / "status.json").read_text())["state"] == "finished"
+
+
+def test_a_real_task_trains_end_to_end(tmp_path: Path) -> None:
+    assert main(["train", "cartpole_swingup", "--method", "simsr+pamd", *SMALL, "--runs", str(tmp_path)]) == 0
+    (run,) = tmp_path.iterdir()
+    last = json.loads((run / "eval.jsonl").read_text().splitlines()[-1])
+    assert last["decisions"] == 60
+    assert last["frames"] == 240
+    assert list((run / "video").glob("*.mp4"))
