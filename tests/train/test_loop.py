@@ -11,6 +11,7 @@ import pytest
 import torch
 from tests.train.runs import QUIET, products, toy
 
+from pamd import durable
 from pamd.agent import Agent
 from pamd.cli.build import assemble, override
 from pamd.errors import ConfigError, DivergenceError, PamdError, ResourceError, RunError, UnknownNameError
@@ -139,17 +140,16 @@ def test_two_processes_do_not_share_a_run(tmp_path: Path) -> None:
 def test_a_full_disk_is_an_error_that_leaves_the_last_checkpoint(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from pamd.train import checkpoint
-
-    plain, calls = checkpoint._write_durably, [0]
+    plain, calls = durable.write, [0]
 
     def full(path: Path, data: bytes) -> None:
-        calls[0] += 1
-        if calls[0] == 7:
+        if path.name == "state.json" and path.parent.name.startswith(".writing"):
+            calls[0] += 1
+        if calls[0] == 3:
             raise OSError(28, "No space left on device")
         plain(path, data)
 
-    monkeypatch.setattr(checkpoint, "_write_durably", full)
+    monkeypatch.setattr(durable, "write", full)
     with pytest.raises(ResourceError, match="No space left"):
         train(toy(), tmp_path)
     (run,) = tmp_path.iterdir()

@@ -84,8 +84,8 @@ setattr(owner, name, deadly)
     ("owner", "function", "call"),
     [
         ("pamd.replay.files:Manifest", "save", 4),
-        ("pamd.train.checkpoint", "_write_durably", 8),
-        ("pamd.train.checkpoint", "_sync", 3),
+        ("pamd.durable", "write", 17),
+        ("pamd.durable", "sync_directory", 9),
         ("pamd.agent.agent:Agent", "act", 25),
         ("pamd.train.log:Logs", "write", 9),
         ("pamd.train.log:Logs", "offsets", 4),

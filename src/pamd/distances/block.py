@@ -8,8 +8,8 @@ import torch
 from torch import Tensor
 
 from pamd.distances.base import DISTANCES
-from pamd.distances.pairwise import both_orders, check_hidden, pair_network
-from pamd.distances.quadratic import Form, QuadraticConfig, QuadraticForm
+from pamd.distances.pairwise import both_orders, pair_network
+from pamd.distances.quadratic import Form, PairConditionedConfig, QuadraticForm
 from pamd.distances.triangular import packed_size, triangular_form
 from pamd.errors import ConfigError
 
@@ -17,14 +17,9 @@ __all__ = ["BlockConfig", "PamdBlock"]
 
 
 @dataclass(frozen=True)
-class BlockConfig(QuadraticConfig):
-    hidden: int = 128
+class BlockConfig(PairConditionedConfig):
     block: int = 10
     """Size of one block; it must divide the latent dimension."""
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check_hidden("distance 'pamd-block'", self.hidden)
 
 
 @DISTANCES.register("pamd-block")

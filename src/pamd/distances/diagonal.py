@@ -2,32 +2,28 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import torch
 from torch import Tensor, nn
 
 from pamd.distances.base import DISTANCES, Laws
-from pamd.distances.pairwise import both_orders, check_hidden, pair_network, rehu
-from pamd.distances.quadratic import Form, QuadraticConfig, QuadraticForm
+from pamd.distances.pairwise import both_orders, pair_network, rehu
+from pamd.distances.quadratic import Form, PairConditionedConfig, QuadraticConfig, QuadraticForm
 
-__all__ = ["AdaptiveDiagonal", "AdaptiveDiagonalConfig", "Diagonal", "DiagonalConfig"]
-
-
-@dataclass(frozen=True)
-class DiagonalConfig(QuadraticConfig):
-    """All options are the quadratic form's."""
+__all__ = [
+    "AdaptiveDiagonal",
+    "Diagonal",
+]
 
 
 @DISTANCES.register("diagonal")
-class Diagonal(QuadraticForm[DiagonalConfig]):
+class Diagonal(QuadraticForm[QuadraticConfig]):
     """G = diag(ReHU(w) + epsilon)^2 + lambda I with one learned w [d] for all pairs; it starts isotropic."""
 
-    Config = DiagonalConfig
+    Config = QuadraticConfig
     # A global weighted norm; the root guard keeps the triangle inequality (x -> sqrt(x^2 + e) is subadditive).
     laws = Laws(triangle=True)
 
-    def __init__(self, latent_dim: int, config: DiagonalConfig) -> None:
+    def __init__(self, latent_dim: int, config: QuadraticConfig) -> None:
         super().__init__(latent_dim, config)
         self.weight = nn.Parameter(torch.ones(latent_dim))
 
@@ -36,22 +32,13 @@ class Diagonal(QuadraticForm[DiagonalConfig]):
         return Form((G * delta.square()).sum(-1), G.sum().expand(len(delta)), lambda v: G[:, None] * v)
 
 
-@dataclass(frozen=True)
-class AdaptiveDiagonalConfig(QuadraticConfig):
-    hidden: int = 128
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check_hidden("distance 'adaptive-diagonal'", self.hidden)
-
-
 @DISTANCES.register("adaptive-diagonal")
-class AdaptiveDiagonal(QuadraticForm[AdaptiveDiagonalConfig]):
+class AdaptiveDiagonal(QuadraticForm[PairConditionedConfig]):
     """`pamd` without the off-diagonal entries of L."""
 
-    Config = AdaptiveDiagonalConfig
+    Config = PairConditionedConfig
 
-    def __init__(self, latent_dim: int, config: AdaptiveDiagonalConfig) -> None:
+    def __init__(self, latent_dim: int, config: PairConditionedConfig) -> None:
         super().__init__(latent_dim, config)
         self.net = pair_network(latent_dim, config.hidden, latent_dim)
 

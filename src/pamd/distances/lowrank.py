@@ -7,21 +7,16 @@ from dataclasses import dataclass
 from torch import Tensor
 
 from pamd.distances.base import DISTANCES
-from pamd.distances.pairwise import both_orders, check_hidden, pair_network, rehu
-from pamd.distances.quadratic import Form, QuadraticConfig, QuadraticForm
+from pamd.distances.pairwise import both_orders, pair_network, rehu
+from pamd.distances.quadratic import Form, PairConditionedConfig, QuadraticForm
 from pamd.errors import ConfigError
 
 __all__ = ["LowRankConfig", "PamdLowRank"]
 
 
 @dataclass(frozen=True)
-class LowRankConfig(QuadraticConfig):
-    hidden: int = 128
+class LowRankConfig(PairConditionedConfig):
     rank: int = 4
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check_hidden("distance 'pamd-lowrank'", self.hidden)
 
 
 @DISTANCES.register("pamd-lowrank")

@@ -2,34 +2,23 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from torch import Tensor
 
 from pamd.distances.base import DISTANCES
-from pamd.distances.pairwise import both_orders, check_hidden, pair_network
-from pamd.distances.quadratic import Form, QuadraticConfig, QuadraticForm
+from pamd.distances.pairwise import both_orders, pair_network
+from pamd.distances.quadratic import Form, PairConditionedConfig, QuadraticForm
 from pamd.distances.triangular import packed_size, triangular_form
 
-__all__ = ["Pamd", "PamdConfig"]
-
-
-@dataclass(frozen=True)
-class PamdConfig(QuadraticConfig):
-    hidden: int = 128
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check_hidden("distance 'pamd'", self.hidden)
+__all__ = ["Pamd"]
 
 
 @DISTANCES.register("pamd")
-class Pamd(QuadraticForm[PamdConfig]):
+class Pamd(QuadraticForm[PairConditionedConfig]):
     """sqrt(Delta^T G_tilde(z, z') Delta + epsilon) with G = L(z,z') L(z,z')^T + L(z',z) L(z',z)^T + lambda I."""
 
-    Config = PamdConfig
+    Config = PairConditionedConfig
 
-    def __init__(self, latent_dim: int, config: PamdConfig) -> None:
+    def __init__(self, latent_dim: int, config: PairConditionedConfig) -> None:
         super().__init__(latent_dim, config)
         self.net = pair_network(latent_dim, config.hidden, packed_size(latent_dim))
 

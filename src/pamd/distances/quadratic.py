@@ -15,9 +15,10 @@ from torch import Tensor
 
 from pamd.config import check_choice, check_positive
 from pamd.distances.base import Distance
+from pamd.distances.pairwise import check_hidden
 from pamd.errors import ConfigError
 
-__all__ = ["Form", "QuadraticConfig", "QuadraticForm"]
+__all__ = ["Form", "PairConditionedConfig", "QuadraticConfig", "QuadraticForm"]
 
 
 @dataclass(frozen=True)
@@ -57,6 +58,18 @@ class QuadraticConfig:
                 raise ConfigError(f"{what}: {name} must be finite and at least 0, got {getattr(self, name)}")
         if self.trace_detached and not self.trace_normalised:
             raise ConfigError(f"{what}: trace_detached needs trace_normalised; without it there is no trace to detach")
+
+
+@dataclass(frozen=True)
+class PairConditionedConfig(QuadraticConfig):
+    """A quadratic form that a network predicts from the pair."""
+
+    hidden: int = 128
+    """Width of the network."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_hidden("a pair-conditioned distance", self.hidden)
 
 
 QuadraticT = TypeVar("QuadraticT", bound=QuadraticConfig)

@@ -18,6 +18,7 @@ from typing import Any, TypeVar
 
 from numpy.typing import NDArray
 
+from pamd import durable
 from pamd.config import build, to_json
 from pamd.errors import ConfigError, PamdError, ReplayError, ResourceError
 from pamd.replay.layout import Column, Layout
@@ -79,14 +80,8 @@ class Manifest:
         return self._with(self.syncs[-2:])
 
     def save(self, directory: Path) -> None:
-        temporary = directory / f"{MANIFEST}.tmp"
         with explained(directory):
-            with open(temporary, "w") as file:
-                file.write(to_json(self) + "\n")
-                file.flush()
-                os.fsync(file.fileno())
-            os.replace(temporary, directory / MANIFEST)
-            _sync_directory(directory)
+            durable.replace(directory / MANIFEST, (to_json(self) + "\n").encode())
 
     @staticmethod
     def load(directory: Path) -> Manifest:
@@ -129,7 +124,7 @@ def create(directory: Path, layout: Layout) -> None:
             for column in layout.columns.values():
                 (directory / column.file).unlink(missing_ok=True)
             raise
-        _sync_directory(directory)
+        durable.sync_directory(directory)
 
 
 def check(directory: Path, layout: Layout) -> None:
@@ -195,12 +190,3 @@ def _built(cls: type[C], data: Mapping[str, Any], what: str) -> C:
         return build(cls, dict(data), what)
     except PamdError as error:
         raise ReplayError(str(error)) from None
-
-
-def _sync_directory(directory: Path) -> None:
-    """A new name in a directory is durable only once the directory is."""
-    handle = os.open(directory, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)

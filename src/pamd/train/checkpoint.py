@@ -16,6 +16,7 @@ from typing import Any
 
 from torch import Tensor
 
+from pamd import durable
 from pamd.errors import CheckpointError, ResourceError
 
 __all__ = ["KEPT", "Checkpoint", "newest", "write"]
@@ -42,11 +43,11 @@ def write(directory: Path, decisions: int, tensors: Mapping[str, Tensor], state:
         }
         digests = {name: hashlib.sha256(data).hexdigest() for name, data in contents.items()}
         for name, data in {**contents, _COMPLETE: json.dumps(digests).encode()}.items():
-            _write_durably(temporary / name, data)
+            durable.write(temporary / name, data)
         # A checkpoint of the same decision is there only after a resume at that very point; it says the same.
         shutil.rmtree(final, ignore_errors=True)
         temporary.rename(final)
-        _sync(directory)
+        durable.sync_directory(directory)
     except OSError as error:
         shutil.rmtree(temporary, ignore_errors=True)
         raise ResourceError(f"cannot write a checkpoint in {directory}: {error}; the one before is unharmed") from None
@@ -85,18 +86,3 @@ def _all(directory: Path) -> list[Path]:
     if not directory.is_dir():
         return []
     return sorted((p for p in directory.iterdir() if p.name.isdigit()), key=lambda p: int(p.name), reverse=True)
-
-
-def _write_durably(path: Path, data: bytes) -> None:
-    with path.open("wb") as file:
-        file.write(data)
-        file.flush()
-        os.fsync(file.fileno())
-
-
-def _sync(directory: Path) -> None:
-    handle = os.open(directory, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)

@@ -10,6 +10,7 @@ import time
 from pathlib import Path
 from typing import IO, Any
 
+from pamd import durable
 from pamd.config import from_json, to_json
 from pamd.errors import ResourceError, RunError, nearest
 from pamd.train.config import Runtime, TrainConfig, run_name
@@ -19,15 +20,9 @@ __all__ = ["RunDirectory", "write_atomically"]
 
 def write_atomically(path: Path, text: str) -> None:
     """Replace a file by its whole new content, or leave it as it was."""
-    temporary = path.with_name(f".{path.name}.{os.getpid()}")
     try:
-        with temporary.open("w") as file:
-            file.write(text)
-            file.flush()
-            os.fsync(file.fileno())
-        temporary.replace(path)
+        durable.replace(path, text.encode())
     except OSError as error:
-        temporary.unlink(missing_ok=True)
         raise ResourceError(f"cannot write {path}: {error}") from None
 
 

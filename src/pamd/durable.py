@@ -1,0 +1,37 @@
+"""Files that survive a crash: written whole, made durable, named last."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+__all__ = ["replace", "sync_directory", "write"]
+
+
+def write(path: Path, data: bytes) -> None:
+    """Write a new file and make its content durable."""
+    with open(path, "wb") as file:
+        file.write(data)
+        file.flush()
+        os.fsync(file.fileno())
+
+
+def replace(path: Path, data: bytes) -> None:
+    """Give `path` a new content in one step: a reader, or a crash, sees the old one or the new one."""
+    temporary = path.with_name(f".{path.name}.{os.getpid()}")
+    try:
+        write(temporary, data)
+        os.replace(temporary, path)
+        sync_directory(path.parent)
+    except OSError:
+        temporary.unlink(missing_ok=True)
+        raise
+
+
+def sync_directory(directory: Path) -> None:
+    """A new name in a directory is durable only once the directory is."""
+    handle = os.open(directory, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
