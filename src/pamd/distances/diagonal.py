@@ -9,10 +9,7 @@ from pamd.distances.base import DISTANCES, Laws
 from pamd.distances.pairwise import both_orders, pair_network, rehu
 from pamd.distances.quadratic import Form, PairConditionedConfig, QuadraticConfig, QuadraticForm
 
-__all__ = [
-    "AdaptiveDiagonal",
-    "Diagonal",
-]
+__all__ = ["AdaptiveDiagonal", "Diagonal"]
 
 
 @DISTANCES.register("diagonal")
