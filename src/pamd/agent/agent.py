@@ -15,7 +15,7 @@ from pamd.agent.augment import random_shift
 from pamd.agent.critic import bootstrap, critic_loss
 from pamd.agent.encoded import EncodedBatch
 from pamd.agent.method import Method, Scale
-from pamd.agent.networks import Networks, follow, make_optimisers
+from pamd.agent.networks import Networks, follow, load_optimiser, make_optimisers
 from pamd.agent.representation import metric_term, model_term
 from pamd.agent.temperature import temperature_loss
 from pamd.operators import Operator, operator
@@ -88,13 +88,7 @@ class Agent:
         """Take over a state that `tensors` gave."""
         self.nets.load_state_dict({k[5:]: v for k, v in tensors.items() if k.startswith("nets.")})
         for key, optimiser in self.optimisers.items():
-            state: dict[int, dict[str, Tensor]] = {}
-            prefix = f"optimisers.{key}."
-            for name, value in tensors.items():
-                if name.startswith(prefix):
-                    index, field = name[len(prefix) :].split(".")
-                    state.setdefault(int(index), {})[field] = value.clone()
-            optimiser.load_state_dict({**optimiser.state_dict(), "state": state})
+            load_optimiser(optimiser, {k: v for k, v in tensors.items() if k.startswith(f"optimisers.{key}.")})
         self.generator.set_state(tensors["generator"].cpu())
         self.updates = int(tensors["updates"])
 

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import copy
+from collections.abc import Mapping
 from typing import Any
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from pamd.agent.method import Method, Scale
 from pamd.distances import Distance, distance
@@ -22,7 +23,7 @@ from pamd.nets import (
     Transition,
 )
 
-__all__ = ["Networks", "follow", "make_optimisers"]
+__all__ = ["Networks", "follow", "load_optimiser", "make_optimisers"]
 
 
 class Networks(nn.Module):
@@ -74,6 +75,19 @@ def make_optimisers(method: Method, nets: Networks) -> dict[str, torch.optim.Ada
         [nets.log_temperature], lr=sac.temperature_learning_rate, betas=(sac.temperature_beta1, 0.999), fused=True
     )
     return optimisers
+
+
+def load_optimiser(optimiser: torch.optim.Adam, tensors: Mapping[str, Tensor]) -> None:
+    """Take over a state whose names end in ".INDEX.FIELD"."""
+    parameters = [p for group in optimiser.param_groups for p in group["params"]]
+    state: dict[int, dict[str, Tensor]] = {}
+    for name, value in tensors.items():
+        *_, index, field = name.split(".")
+        like = parameters[int(index)]
+        # A file does not keep the order of memory, and the fused step reads moments in the order of the weights.
+        own = value.clone() if value.shape != like.shape else torch.empty_like(like).copy_(value)
+        state.setdefault(int(index), {})[field] = own
+    optimiser.load_state_dict({**optimiser.state_dict(), "state": state})
 
 
 @torch.no_grad()
