@@ -21,7 +21,8 @@ from pamd.report import learning_curves, load_curve
 from pamd.report.load import read_rows
 from pamd.train.config import Runtime, run_name
 
-TASK, METHODS, DECISIONS, RANDOM = "cheetah_run", ("dbc-det", "dbc-det+pamd"), 8000, 500
+TASK, METHODS, DECISIONS, RANDOM = "cheetah_run", ("dbc-det", "dbc-det+pamd"), 10_000, 500
+REPEAT = 8
 ROOT = Path("demo")
 ON_ONE_CORE = ("--threads", "1", "--no-tensorboard", "--video", "last")
 
@@ -68,7 +69,7 @@ def config(method: str):
         fidelity="released",
         scale_name="cpu",
         schedule="joint",
-        action_repeat=8,
+        action_repeat=REPEAT,
         decisions=DECISIONS,
         evaluate_every=1000,
         evaluate_episodes=3,
@@ -79,12 +80,16 @@ def config(method: str):
 
 
 def watch(processes: dict[str, subprocess.Popen[bytes]], runs: dict[str, Path], console: Console) -> None:
-    """A table of both runs until they end."""
-    with Live(console=console, refresh_per_second=1) as live:
+    """A table of both runs until they end; where there is no terminal, printed anew every half minute."""
+    with Live(console=console, refresh_per_second=1, auto_refresh=console.is_terminal) as live:
+        printed = time.monotonic()
         while True:
             live.update(table(runs))
             if all(process.poll() is not None for process in processes.values()):
                 return
+            if not console.is_terminal and time.monotonic() - printed > 30:
+                printed = time.monotonic()
+                console.print(table(runs))
             time.sleep(2)
 
 
@@ -104,7 +109,9 @@ def show(runs: dict[str, Path], console: Console, minutes: float) -> None:
     """Curves, videos and where they are."""
     curves = [load_curve(run) for run in runs.values()]
     random_play = random_return(runs)
-    written = learning_curves(curves, ROOT / "learning_curves", baseline=random_play, title=f"{TASK} from pixels")
+    written = learning_curves(
+        curves, ROOT / "learning_curves", baseline=random_play, title=f"{TASK} from pixels, action repeat {REPEAT}"
+    )
     console.print(f"\nDone in {minutes:.1f} minutes. Random play returned {random_play:.0f} on average.")
     for curve in curves:
         last = sum(curve.returns[-1]) / len(curve.returns[-1])

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
+import logging
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -41,6 +44,18 @@ def suite_tasks() -> dict[str, tuple[str, str]]:
     return {f"{domain}_{task}": (domain, task) for domain, task in suite.ALL_TASKS}
 
 
+@contextlib.contextmanager
+def _without_notices() -> Iterator[None]:
+    """Keep MuJoCo's notice about a deprecated attribute in the suite's own models from the user, who cannot mend it."""
+    logger = logging.getLogger("absl")
+    before = logger.level
+    logger.setLevel(logging.ERROR)
+    try:
+        yield
+    finally:
+        logger.setLevel(before)
+
+
 @FAMILIES.register("dmc")
 class DMControl(Task):
     """One task of the suite."""
@@ -54,7 +69,9 @@ class DMControl(Task):
         kwargs: dict[str, Any] = {"random": 0}
         if config.time_limit is not None:
             kwargs["time_limit"] = float("inf")  # The config's limit may be the longer one.
-        self._env = import_simulator("dm_control.suite").load(*tasks[name], task_kwargs=kwargs)
+        suite = import_simulator("dm_control.suite")
+        with _without_notices():
+            self._env = suite.load(*tasks[name], task_kwargs=kwargs)
         self._physics_error = import_simulator("dm_control.rl.control").PhysicsError
         cameras = self._env.physics.model.ncam
         if config.camera >= cameras:
