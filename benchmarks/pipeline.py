@@ -11,12 +11,12 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from pamd.cli.build import assemble
-from pamd.train import Runtime
-from pamd.train.clock import Stopwatch
-from pamd.train.loop import _decide, _learn
-from pamd.train.run import RunDirectory
-from pamd.train.session import Session
+from pamd.configuration import configure
+from pamd.training import Runtime
+from pamd.training.clock import Stopwatch
+from pamd.training.loop import _decide, _learn
+from pamd.training.run import RunDirectory
+from pamd.training.session import Session
 
 PARTS = ("render", "physics", "act", "sample", "update")
 
@@ -32,10 +32,10 @@ def timed(function: Callable[..., Any], name: str, clock: Stopwatch) -> Callable
 def measure(scale: str, schedule: Any, method: str, task: str, decisions: int, threads: int) -> dict[str, Any]:
     """Shares of the time of `decisions` decisions with one update each."""
     warm_up = 4
-    config = assemble(
+    config = configure(
         task,
         method,
-        scale_name=scale,
+        scale=scale,
         schedule=schedule,
         decisions=10_000,
         capacity=10_000,

@@ -15,11 +15,11 @@ from rich.console import Console
 from rich.live import Live
 from rich.table import Table
 
-from pamd.cli.build import assemble
 from pamd.config import to_json
+from pamd.configuration import configure
 from pamd.report import learning_curves, load_curve
 from pamd.report.load import read_rows
-from pamd.train.config import Runtime, run_name
+from pamd.training.config import Runtime, run_name
 
 TASK, METHODS, DECISIONS, RANDOM = "cheetah_run", ("dbc-det", "dbc-det+pamd"), 10_000, 500
 REPEAT = 8
@@ -63,11 +63,11 @@ def config(method: str):
     # follow faster than in the paper: value must spread within minutes, not hours.
     settings += (f"method.sac.random_decisions={RANDOM}", f"method.sac.first_updates={RANDOM}")
     settings += ("method.sac.critic_tau=0.02", "method.sac.encoder_tau=0.05")
-    return assemble(
+    return configure(
         TASK,
         method,
         fidelity="released",
-        scale_name="cpu",
+        scale="cpu",
         schedule="joint",
         action_repeat=REPEAT,
         decisions=DECISIONS,

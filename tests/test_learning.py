@@ -15,17 +15,17 @@ from typing import Any, NamedTuple
 import numpy as np
 import pytest
 import torch
-from tests.train.runs import QUIET
+from tests.training.runs import QUIET
 
 import pamd.agent.agent as agent_module
 from pamd.agent import representation
 from pamd.agent.encoded import EncodedBatch
-from pamd.cli.build import assemble
+from pamd.configuration import configure
 from pamd.errors import DivergenceError
 from pamd.operators import Operator
 from pamd.replay import Replay
-from pamd.train import TrainConfig, checkpoint, train
-from pamd.train.evaluate import load_agent
+from pamd.training import TrainConfig, checkpoint, train
+from pamd.training.evaluate import load_agent
 from pamd.types import Loss
 
 METHODS = ["simsr+pamd", "dbc-det+pamd"]
@@ -60,10 +60,10 @@ def config(method: str, seed: int) -> TrainConfig:
         # Keeps the fixed point within [0, 1], which both latent spaces can express.
         "method.operator.options.reward_weight": "1-gamma",
     }
-    return assemble(
+    return configure(
         "toy",
         method,
-        scale_name="smoke",
+        scale="smoke",
         schedule="joint",
         seed=seed,
         decisions=1100,

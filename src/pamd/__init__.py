@@ -8,13 +8,14 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from pamd import exact
     from pamd.agent.method import Method
+    from pamd.configuration import configure
     from pamd.distances import DISTANCES, Distance, distance
     from pamd.envs import EnvConfig, make_env, make_vector_env
     from pamd.errors import PamdError
     from pamd.methods import method, scale
     from pamd.objective import Objective, metric_loss
     from pamd.operators import OPERATORS, Operator, operator
-    from pamd.train import TrainConfig, resume, train
+    from pamd.training import TrainConfig, resume, train
     from pamd.types import Latents, Loss, Measurement, Pairs
 
 __version__ = "0.1.0"
@@ -33,14 +34,15 @@ _HOMES = {
     "Pairs": "pamd.types",
     "EnvConfig": "pamd.envs",
     "Method": "pamd.agent.method",
-    "TrainConfig": "pamd.train",
+    "TrainConfig": "pamd.training",
+    "configure": "pamd.configuration",
     "distance": "pamd.distances",
     "make_env": "pamd.envs",
     "make_vector_env": "pamd.envs",
     "method": "pamd.methods",
-    "resume": "pamd.train",
+    "resume": "pamd.training",
     "scale": "pamd.methods",
-    "train": "pamd.train",
+    "train": "pamd.training",
     "metric_loss": "pamd.objective",
     "operator": "pamd.operators",
 }
@@ -60,6 +62,7 @@ __all__ = [
     "PamdError",
     "TrainConfig",
     "__version__",
+    "configure",
     "distance",
     "exact",
     "make_env",

@@ -7,7 +7,7 @@ import time
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-from pamd.train.session import Session
+from pamd.training.session import Session
 
 __all__ = ["Display"]
 

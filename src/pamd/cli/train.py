@@ -8,11 +8,11 @@ from typing import Annotated, Literal
 
 import tyro
 
-from pamd.cli.build import assemble, override
 from pamd.cli.display import Display
 from pamd.config import from_json
+from pamd.configuration import configure, override
 from pamd.errors import CheckpointError, ConfigError
-from pamd.train.config import Runtime, TrainConfig
+from pamd.training.config import Runtime, TrainConfig
 
 __all__ = ["evaluate", "resume", "train"]
 
@@ -58,7 +58,7 @@ def train(
         runs: where run directories are made.
         wandb: a Weights & Biases project.
     """
-    from pamd.train import loop
+    from pamd.training import loop
 
     runtime = Runtime(device, threads, video, tensorboard, wandb)
     if config is not None:
@@ -71,11 +71,11 @@ def train(
     elif task is None:
         raise ConfigError("name a task, e.g. `pamd train cheetah_run`, or give --config")
     else:
-        made = assemble(
+        made = configure(
             task,
             method,
             fidelity=fidelity,
-            scale_name=scale,
+            scale=scale,
             schedule=schedule,
             settings=set_,
             seed=seed,
@@ -102,8 +102,8 @@ def resume(
     Args:
         run: a run directory.
     """
-    from pamd.train import loop
-    from pamd.train.run import RunDirectory
+    from pamd.training import loop
+    from pamd.training.run import RunDirectory
 
     runtime = RunDirectory.open(run).config.runtime
     runtime = dataclasses.replace(runtime, device=device or runtime.device, threads=threads or runtime.threads)
@@ -121,11 +121,11 @@ def evaluate(
         run: a run directory.
         seed: of the evaluation episodes; default the run's own.
     """
-    from pamd.train import checkpoint
-    from pamd.train.evaluate import evaluate as play
-    from pamd.train.evaluate import load_agent
-    from pamd.train.run import RunDirectory
-    from pamd.train.video import write_video
+    from pamd.training import checkpoint
+    from pamd.training.evaluate import evaluate as play
+    from pamd.training.evaluate import load_agent
+    from pamd.training.run import RunDirectory
+    from pamd.training.video import write_video
 
     opened = RunDirectory.open(run)
     config = opened.config

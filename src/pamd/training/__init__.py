@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from pamd.train.config import Runtime, TrainConfig, run_name
-from pamd.train.loop import resume, train
-from pamd.train.run import RunDirectory
+from pamd.training.config import Runtime, TrainConfig, run_name
+from pamd.training.loop import resume, train
+from pamd.training.run import RunDirectory
 
 __all__ = ["RunDirectory", "Runtime", "TrainConfig", "resume", "run_name", "train"]

@@ -1,20 +1,21 @@
-"""From the words of the command line to a TrainConfig."""
+"""From names to a TrainConfig: what the command line and Python both start from."""
 
 from __future__ import annotations
 
 import dataclasses
 import json
+from collections.abc import Iterable, Mapping
 from typing import Any, Literal
 
+from pamd import methods
 from pamd.agent.method import Scale
 from pamd.config import from_json, to_json
 from pamd.envs import EnvConfig
 from pamd.errors import ConfigError, UnknownNameError
-from pamd.methods import method, scale
 from pamd.replay import ReplayConfig
-from pamd.train.config import TrainConfig
+from pamd.training.config import TrainConfig
 
-__all__ = ["assemble", "override"]
+__all__ = ["configure", "override"]
 
 # What a scale brings besides network sizes: budgets that fit it. A word on the command line wins.
 DEFAULTS: dict[str, dict[str, Any]] = {
@@ -39,38 +40,50 @@ DEFAULTS: dict[str, dict[str, Any]] = {
 }
 
 
-def assemble(
+_ENV = ("action_repeat", "camera", "render", "time_limit")
+_REPLAY = ("capacity", "storage")
+
+
+def configure(
     task: str,
-    method_name: str,
+    method: str = "simsr+pamd",
     *,
     fidelity: Literal["paper", "released"] = "paper",
-    scale_name: str = "paper",
+    scale: str = "paper",
     schedule: Literal["sequential", "joint"] | None = None,
     settings: tuple[str, ...] = (),
     **given: Any,
 ) -> TrainConfig:
-    """A config from names; `given` holds the fields of TrainConfig that were said (None: not said)."""
-    size: Scale = scale(scale_name)
-    defaults = DEFAULTS.get(scale_name, DEFAULTS["paper"])
-    made = method(method_name, fidelity)
+    """The config of a run, by names.
+
+    `given` may hold fields of TrainConfig (seed, decisions, evaluate_every, ...), of its environment (action_repeat,
+    render, ...) and of its replay (capacity, storage); None means not said. `settings` reach every other field:
+    "method.objective.pairing=all".
+    """
+    size: Scale = methods.scale(scale)
+    defaults = DEFAULTS.get(scale, DEFAULTS["paper"])
+    made = methods.method(method, fidelity)
     sac = made.sac
     if "random_decisions" in defaults:
         sac = dataclasses.replace(sac, random_decisions=defaults["random_decisions"], first_updates=1)
     made = dataclasses.replace(made, sac=sac, schedule=schedule or defaults.get("schedule", made.schedule))
+    own = {f.name for f in dataclasses.fields(TrainConfig)} - {"env", "method", "scale", "replay"}
+    for key in given:
+        if key not in own and key not in (*_ENV, *_REPLAY):
+            raise UnknownNameError("option of a run", key, [*own, *_ENV, *_REPLAY])
     chosen = {**defaults, **{k: v for k, v in given.items() if v is not None}}
-    env = EnvConfig(
-        task,
-        size=size.size,
-        frame_stack=size.frame_stack,
-        family=made.family,
-        **{k: chosen[k] for k in ("action_repeat", "render", "camera", "time_limit") if k in chosen},
+    config = TrainConfig(
+        env=EnvConfig(task, size=size.size, frame_stack=size.frame_stack, family=made.family, **_picked(chosen, _ENV)),
+        method=made,
+        scale=size,
+        replay=ReplayConfig(**_picked(chosen, _REPLAY)),
+        **_picked(chosen, own),
     )
-    names = {f.name for f in dataclasses.fields(TrainConfig)}
-    fields = {k: v for k, v in chosen.items() if k in names}
-    if "capacity" in chosen or "storage" in chosen:
-        fields["replay"] = ReplayConfig(**{k: chosen[k] for k in ("capacity", "storage") if k in chosen})
-    config = TrainConfig(env=env, method=made, scale=size, **fields)
     return override(config, settings)
+
+
+def _picked(chosen: Mapping[str, Any], keys: Iterable[str]) -> dict[str, Any]:
+    return {key: chosen[key] for key in keys if key in chosen}
 
 
 def override(config: TrainConfig, settings: tuple[str, ...]) -> TrainConfig:

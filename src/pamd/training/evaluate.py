@@ -11,7 +11,7 @@ from torch import Tensor
 
 from pamd.agent import Agent
 from pamd.envs import EnvConfig, build_env
-from pamd.train.config import TrainConfig
+from pamd.training.config import TrainConfig
 
 __all__ = ["EVALUATION", "evaluate", "load_agent"]
 

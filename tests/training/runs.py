@@ -6,8 +6,8 @@ import dataclasses
 from pathlib import Path
 from typing import Any
 
-from pamd.cli.build import assemble
-from pamd.train import Runtime, TrainConfig
+from pamd.configuration import configure
+from pamd.training import Runtime, TrainConfig
 
 QUIET = Runtime(device="cpu", threads=1, video="off", tensorboard=False)
 
@@ -16,7 +16,7 @@ def toy(method: str = "simsr+pamd", **fields: Any) -> TrainConfig:
     """60 decisions on the toy, updates from the 20th, checkpoints every 10."""
     settings = ("method.sac.random_decisions=20", "env.time_limit=9")
     small = {"decisions": 60, "evaluate_every": 30, "checkpoint_every": 10, "runtime": QUIET, **fields}
-    config = assemble("toy", method, scale_name="smoke", settings=settings, **small)
+    config = configure("toy", method, scale="smoke", settings=settings, **small)
     return dataclasses.replace(config, log_every=5)
 
 

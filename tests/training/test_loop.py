@@ -9,15 +9,15 @@ from typing import Any
 
 import pytest
 import torch
-from tests.train.runs import QUIET, products, toy
+from tests.training.runs import QUIET, products, toy
 
 from pamd import durable
 from pamd.agent import Agent
-from pamd.cli.build import assemble, override
+from pamd.configuration import configure, override
 from pamd.errors import ConfigError, DivergenceError, PamdError, ResourceError, RunError, UnknownNameError
 from pamd.replay import Replay
-from pamd.train import RunDirectory, train
-from pamd.train.config import run_name
+from pamd.training import RunDirectory, train
+from pamd.training.config import run_name
 
 
 def rows(path: Path) -> list[dict[str, Any]]:
@@ -95,7 +95,7 @@ def test_divergence_stops_with_a_checkpoint_from_before(
     [
         ("cheetah_rn", "simsr", {}, UnknownNameError, "'cheetah_run'"),
         ("toy", "simrs", {}, UnknownNameError, "'simsr'"),
-        ("toy", "simsr", {"scale_name": "cpuu"}, UnknownNameError, "'cpu'"),
+        ("toy", "simsr", {"scale": "cpuu"}, UnknownNameError, "'cpu'"),
         ("toy", "simsr", {"settings": ("method.objektive.weight=1",)}, UnknownNameError, "objective"),
         ("toy", "simsr", {"settings": ("scale.batsch=1",)}, UnknownNameError, "scale.batch"),
         ("toy", "simsr", {"settings": ("scale.batch=ten",)}, ConfigError, "scale.batch"),
@@ -114,7 +114,7 @@ def test_bad_input_before_any_work(
     tmp_path: Path, task: str, method: str, options: dict[str, Any], error: type[PamdError], says: str
 ) -> None:
     with pytest.raises(error, match=says):
-        train(assemble(task, method, **{"scale_name": "smoke", "runtime": QUIET, **options}), tmp_path)
+        train(configure(task, method, **{"scale": "smoke", "runtime": QUIET, **options}), tmp_path)
     assert not list(tmp_path.glob("*/checkpoints"))
     assert not list(tmp_path.glob("*/train.jsonl"))
 

@@ -13,17 +13,17 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from tests.train.runs import products, toy
+from tests.training.runs import products, toy
 
 from pamd.config import to_json
 from pamd.errors import CheckpointError, RunInterrupted
-from pamd.train import TrainConfig, resume, train
-from pamd.train.session import Session
+from pamd.training import TrainConfig, resume, train
+from pamd.training.session import Session
 
 SCRIPT = """
 import sys, pathlib
 from pamd.config import from_json
-from pamd.train import TrainConfig, train
+from pamd.training import TrainConfig, train
 train(from_json(TrainConfig, pathlib.Path(sys.argv[1]).read_text(), "config"), sys.argv[2])
 """
 
@@ -87,8 +87,8 @@ setattr(owner, name, deadly)
         ("pamd.durable", "write", 17),
         ("pamd.durable", "sync_directory", 9),
         ("pamd.agent.agent:Agent", "act", 25),
-        ("pamd.train.log:Logs", "write", 9),
-        ("pamd.train.log:Logs", "offsets", 4),
+        ("pamd.training.log:Logs", "write", 9),
+        ("pamd.training.log:Logs", "offsets", 4),
     ],
 )
 def test_killed_where_a_clock_may_miss(tmp_path: Path, owner: str, function: str, call: int) -> None:

@@ -13,7 +13,7 @@ from typing import IO, Any
 from pamd import durable
 from pamd.config import from_json, to_json
 from pamd.errors import ResourceError, RunError, nearest
-from pamd.train.config import Runtime, TrainConfig, run_name
+from pamd.training.config import Runtime, TrainConfig, run_name
 
 __all__ = ["RunDirectory", "write_atomically"]
 

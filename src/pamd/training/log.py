@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from pamd.errors import ResourceError
-from pamd.train.run import RunDirectory
+from pamd.training.run import RunDirectory
 
 __all__ = ["Logs"]
 

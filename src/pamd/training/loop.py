@@ -12,13 +12,13 @@ from typing import Protocol
 import torch
 
 from pamd.errors import CheckpointError, DivergenceError, PamdError, RunInterrupted
-from pamd.train import checkpoint
-from pamd.train.clock import Every, Stopwatch
-from pamd.train.config import Runtime, TrainConfig
-from pamd.train.evaluate import evaluate
-from pamd.train.run import RunDirectory
-from pamd.train.session import Session
-from pamd.train.video import write_video
+from pamd.training import checkpoint
+from pamd.training.clock import Every, Stopwatch
+from pamd.training.config import Runtime, TrainConfig
+from pamd.training.evaluate import evaluate
+from pamd.training.run import RunDirectory
+from pamd.training.session import Session
+from pamd.training.video import write_video
 from pamd.types import Batch
 
 __all__ = ["Observer", "resume", "train"]

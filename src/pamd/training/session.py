@@ -13,11 +13,11 @@ from pamd.agent import Agent
 from pamd.envs import build_env
 from pamd.errors import CheckpointError, ConfigError
 from pamd.replay import Replay, ReplayConfig, check_resources, forecast
-from pamd.train import checkpoint
-from pamd.train.allocator import keep_freed_memory
-from pamd.train.config import TrainConfig
-from pamd.train.log import Logs
-from pamd.train.run import RunDirectory
+from pamd.training import checkpoint
+from pamd.training.allocator import keep_freed_memory
+from pamd.training.config import TrainConfig
+from pamd.training.log import Logs
+from pamd.training.run import RunDirectory
 from pamd.types import Budget
 
 __all__ = ["Session", "replay_plan"]

@@ -1,0 +1,30 @@
+"""The names of the package hold, whatever was imported before."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pamd
+
+
+def test_every_public_name_is_there_and_no_module_hides_a_function() -> None:
+    code = """
+import importlib, pkgutil, types
+import pamd
+for module in pkgutil.walk_packages(pamd.__path__, "pamd."):
+    if module.name != "pamd.__main__":
+        importlib.import_module(module.name)
+for name in pamd.__all__:
+    value = getattr(pamd, name)
+    assert name in ("exact", "__version__") or not isinstance(value, types.ModuleType), name
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert set(pamd.__all__) <= set(dir(pamd))
+
+
+def test_a_run_from_python(tmp_path) -> None:  # type: ignore[no-untyped-def]
+    config = pamd.configure("toy", "dbc-det+pamd", scale="smoke", decisions=60, seed=2)
+    run = pamd.train(config, tmp_path)
+    assert pamd.resume(run) == run
