@@ -98,8 +98,11 @@ def override(config: TrainConfig, settings: tuple[str, ...]) -> TrainConfig:
         *parents, leaf = path.split(".")
         branch = tree
         for depth, name in enumerate(parents):
-            if not isinstance(branch.get(name), dict):
-                raise UnknownNameError("option", ".".join(parents[: depth + 1]), branch)
+            here = ".".join(parents[: depth + 1])
+            if name not in branch:
+                raise UnknownNameError("option", here, [".".join([*parents[:depth], key]) for key in branch])
+            if not isinstance(branch[name], dict):
+                raise ConfigError(f"--set {path}: {here} is {branch[name]!r} here and has no fields")
             branch = branch[name]
         # Options of a distance or operator may be given that the record does not carry yet.
         if leaf not in branch and (not parents or parents[-1] != "options"):

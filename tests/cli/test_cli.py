@@ -39,6 +39,13 @@ def test_train_resume_eval_and_config(tmp_path: Path, capsys: pytest.CaptureFixt
         (["train", "toy", "--method", "simsr+pmad", *SMALL], "'pamd'"),
         (["train", "toy", *SMALL, "--set", "method.latent_dmi=3"], "latent_dim"),
         (["train"], "name a task"),
+        (["train", "--config", "x.json", "--seed", "7"], "--seed"),
+        (["train", "toy", *SMALL[:2], "--decisions", "10"], "random ones"),
+        (["train", "toy", *SMALL, "--capacity", "10"], "replay.capacity"),
+        (["train", "toy", "--method", "sac", *SMALL, "--set", "method.distance.name=pamd"], "is None here"),
+        (["train", "toy", *SMALL, "--set", "seed.foo=3"], "has no fields"),
+        (["train", "toy", *SMALL, "--wandb", "project"], "pamd[wandb]"),
+        (["eval", "nowhere", "--episodes", "0"], "at least 1"),
         (["train", "toy", "--config", "x.json"], "not both"),
         (["train", "--config", "nowhere.json"], "no config file"),
         (["resume", "nowhere"], "no run directory"),
@@ -50,6 +57,7 @@ def test_bad_words_get_one_clear_line(
     words: list[str], says: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setitem(sys.modules, "wandb", None)  # as where it is not installed
     assert main(words) == 2
     error = capsys.readouterr().err
     assert says in error
@@ -69,6 +77,35 @@ def test_diff(capsys: pytest.CaptureFixture[str]) -> None:
     assert "distance.name" in capsys.readouterr().out
     assert main(["list", "methods", "--diff", "simsr@paper", "simsr@released"]) == 0
     assert "objective.pairing" in capsys.readouterr().out
+
+
+def test_damaged_runs_get_one_clear_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["train", "toy", "--method", "sac", *SMALL, "--runs", str(tmp_path), "--video", "off"]) == 0
+    (run,) = tmp_path.iterdir()
+    newest = run / "checkpoints" / "000000060" / "tensors.safetensors"
+    newest.write_bytes(newest.read_bytes()[:-1])
+    assert main(["eval", str(run), "--episodes", "1"]) == 0
+    assert "evaluating the one before" in capsys.readouterr().err
+    (run / "status.json").write_text("{")
+    assert main(["resume", str(run)]) == 0
+    (run / "config.json").write_bytes(b"\xff\xfe\x00")
+    assert main(["resume", str(run)]) == 2
+    assert main(["train", "--config", str(run / "config.json")]) == 2
+    assert "Traceback" not in capsys.readouterr().err
+
+
+def test_a_name_does_not_lead_out_of_the_runs_directory(tmp_path: Path) -> None:
+    words = ["train", "toy", "--method", "sac", *SMALL, "--runs", str(tmp_path / "runs"), "--video", "off"]
+    assert main([*words, "--set", "method.name=../../elsewhere"]) == 0
+    assert [p.name for p in tmp_path.iterdir()] == ["runs"]
+
+
+def test_doctor_judges_the_back_end_that_training_would_use(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("MUJOCO_GL", "nonsense")
+    assert main(["doctor"]) == 1
+    assert "nonsense" in capsys.readouterr().out
 
 
 def test_doctor(capsys: pytest.CaptureFixture[str]) -> None:

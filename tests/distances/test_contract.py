@@ -218,6 +218,23 @@ def test_types_and_devices(name: str, dtype: torch.dtype, device: str) -> None:
 
 
 @pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("device", DEVICES)
+def test_autocast(name: str, device: str) -> None:
+    """Latents in bfloat16 from an autocast encoder, weights in float32, backward inside and outside the context."""
+    d, encoder = make(name).to(device), torch.nn.Linear(3, D).to(device)
+    obs = torch.randn(8, 3, device=device)
+    with torch.autocast(device, dtype=torch.bfloat16):
+        measured = d.measure(encoder(obs), encoder(obs.flip(0)))
+        inside = d.measure(encoder(obs), encoder(obs.flip(0)))
+        (inside.value.sum() + inside.penalty).backward()
+    (measured.value.sum() + measured.penalty).backward()
+    assert encoder.weight.grad is not None
+    assert encoder.weight.grad.isfinite().all()
+    exact = d(encoder(obs), encoder(obs.flip(0)))
+    torch.testing.assert_close(measured.value.float(), exact, rtol=0.1, atol=0.1)
+
+
+@pytest.mark.parametrize("name", NAMES)
 def test_all_pairs_equals_pair_by_pair(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     d = make(name, dtype=torch.float64)
     z, other = draw(0, 7), draw(1, 4)

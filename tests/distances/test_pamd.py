@@ -10,6 +10,7 @@ from benchmarks.dense import dense_factor, dense_measure
 from torch import Tensor
 
 import pamd
+from pamd.errors import PamdError
 
 EXACT: dict[str, Any] = {"aux_pairs": None, "aux_probes": None}
 VARIANTS: list[dict[str, Any]] = [
@@ -116,6 +117,14 @@ def test_calling_does_not_draw() -> None:
     before = torch.get_rng_state()
     d(torch.zeros(3, 8), torch.ones(3, 8))
     assert torch.equal(before, torch.get_rng_state())
+
+
+@pytest.mark.parametrize("name", ["pamd", "pamd-block"])
+def test_second_derivatives_are_refused_and_not_wrong(name: str) -> None:
+    d = pamd.distance(name, latent_dim=10)
+    z = torch.randn(4, 10, requires_grad=True)
+    with pytest.raises(PamdError, match="differentiable once"):
+        torch.autograd.grad(d(z, torch.randn(4, 10)).sum(), z, create_graph=True)
 
 
 @pytest.mark.parametrize("name", ["pamd-lowrank", "pamd-block"])

@@ -36,6 +36,8 @@ def test_what_a_run_directory_holds(tmp_path: Path) -> None:
         assert {"decisions", "frames", "updates"} <= row.keys()
     assert updates[-1]["updates"] == 60 - 20 + 1
     assert {"critic_loss", "metric_loss", "transition_loss"} <= updates[-1].keys()
+    # The actor learns at every second update: its newest numbers are in every row after the first.
+    assert all({"actor_loss", "entropy", "temperature"} <= row.keys() for row in updates[1:])
     episodes = [row for row in rows(run / "train.jsonl") if row["kind"] == "episode"]
     assert [row["decisions"] for row in episodes] == list(range(9, 61, 9))
     assert json.loads((run / "status.json").read_text())["state"] == "finished"

@@ -49,6 +49,10 @@ def doctor(runs: Path = Path("runs")) -> int:
             "rendering",
             "none of them works: apt-get install libegl1 libgl1 (EGL), or libosmesa6 (MUJOCO_GL=osmesa)",
         )
+    chosen = os.environ.get("MUJOCO_GL", "")
+    if chosen and chosen not in [backend.name for backend in backends if backend.ok]:
+        line(False, "MUJOCO_GL", f"is {chosen!r}, which training will use and which does not work here: unset it")
+        renders = False
     memory, disk = available_memory() / 1e9, available_disk(runs) / 1e9
     line(
         memory > 4,

@@ -62,9 +62,7 @@ def _print_methods(console: Console, fidelity: Literal["paper", "released"], eve
         )
     console.print(table)
     if not every:
-        console.print(
-            "PIPELINE+DISTANCE replaces the comparator of dbc-det, mico or simsr by any distance; --all lists them."
-        )
+        console.print("dbc-det, mico and simsr take any +DISTANCE in place of their comparator; --all lists them.")
 
 
 def _print_difference(console: Console, pair: tuple[str, str], fidelity: Literal["paper", "released"]) -> None:

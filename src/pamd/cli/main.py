@@ -38,6 +38,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except PamdError as error:
         sys.stderr.write(f"pamd: {error}\n")
         return 2
+    except OSError as error:  # a file or directory that cannot be read or written, wherever it was met
+        sys.stderr.write(f"pamd: {error}\n")
+        return 2
     except KeyboardInterrupt:
         return 130
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import tyro
 
@@ -12,7 +12,7 @@ from pamd.cli.display import Display
 from pamd.config import from_json
 from pamd.configuration import configure, override
 from pamd.errors import CheckpointError, ConfigError
-from pamd.training.config import Runtime, TrainConfig
+from pamd.training.config import TrainConfig
 
 __all__ = ["evaluate", "resume", "train"]
 
@@ -22,10 +22,10 @@ Settings = Annotated[tuple[str, ...], tyro.conf.arg(name="set", metavar="KEY=VAL
 def train(
     task: Annotated[str | None, tyro.conf.Positional] = None,
     /,
-    method: str = "simsr+pamd",
-    fidelity: Literal["paper", "released"] = "paper",
-    scale: str = "paper",
-    seed: int = 0,
+    method: str | None = None,
+    fidelity: Literal["paper", "released"] | None = None,
+    scale: str | None = None,
+    seed: int | None = None,
     decisions: int | None = None,
     schedule: Literal["sequential", "joint"] | None = None,
     action_repeat: int | None = None,
@@ -38,9 +38,9 @@ def train(
     config: Path | None = None,
     set_: Settings = (),
     runs: Path = Path("runs"),
-    device: str = "auto",
+    device: str | None = None,
     threads: int | None = None,
-    video: Literal["off", "last", "all"] = "last",
+    video: Literal["off", "last", "all"] | None = None,
     tensorboard: bool = True,
     wandb: str | None = None,
 ) -> None:
@@ -48,9 +48,9 @@ def train(
 
     Args:
         task: cheetah_run or any other DMControl task, gym:ID, or toy.
-        method: see `pamd list methods`.
-        fidelity: follow the paper's text or the released code where they differ.
-        scale: paper, cpu or smoke.
+        method: see `pamd list methods` (default simsr+pamd).
+        fidelity: follow the paper's text (default) or the released code where they differ.
+        scale: paper (default), cpu or smoke.
         decisions: budget; one decision = one update = action_repeat simulator frames.
         schedule: one step per loss as released, or one backward pass for all.
         config: a config.json to run instead of naming things; --set still applies.
@@ -60,38 +60,47 @@ def train(
     """
     from pamd.training import loop
 
-    runtime = Runtime(device, threads, video, tensorboard, wandb)
+    said: dict[str, Any] = {
+        "method": method,
+        "fidelity": fidelity,
+        "scale": scale,
+        "schedule": schedule,
+        "seed": seed,
+        "decisions": decisions,
+        "action_repeat": action_repeat,
+        "render": render,
+        "capacity": capacity,
+        "storage": storage,
+        "evaluate_every": evaluate_every,
+        "evaluate_episodes": evaluate_episodes,
+        "checkpoint_every": checkpoint_every,
+    }
+    named = {name: value for name, value in said.items() if value is not None}
+    how: dict[str, Any] = {"device": device, "threads": threads, "video": video, "wandb": wandb}
+    how["tensorboard"] = None if tensorboard else False  # said only as --no-tensorboard
     if config is not None:
-        if task is not None:
-            raise ConfigError(f"give a task or --config, not both (got {task!r} and {config})")
-        if not config.is_file():
-            raise ConfigError(f"there is no config file {config}")
-        made = from_json(TrainConfig, config.read_text(), str(config))
-        made = override(dataclasses.replace(made, runtime=runtime), set_)
+        made = _from_file(config, task, named)
     elif task is None:
         raise ConfigError("name a task, e.g. `pamd train cheetah_run`, or give --config")
     else:
-        made = configure(
-            task,
-            method,
-            fidelity=fidelity,
-            scale=scale,
-            schedule=schedule,
-            settings=set_,
-            seed=seed,
-            decisions=decisions,
-            action_repeat=action_repeat,
-            render=render,
-            capacity=capacity,
-            storage=storage,
-            evaluate_every=evaluate_every,
-            evaluate_episodes=evaluate_episodes,
-            checkpoint_every=checkpoint_every,
-            runtime=runtime,
-        )
+        made = configure(task, **named)
+    runtime = dataclasses.replace(made.runtime, **{k: v for k, v in how.items() if v is not None})
+    made = override(dataclasses.replace(made, runtime=runtime), set_)
     with Display() as display:
         path = loop.train(made, runs, display)
         display.say(f"{path}")
+
+
+def _from_file(path: Path, task: str | None, named: dict[str, Any]) -> TrainConfig:
+    """The config in a file, which says everything: words beside it would be a second opinion."""
+    words = [*([task] if task else []), *(f"--{name.replace('_', '-')}" for name in named)]
+    if words:
+        raise ConfigError(f"--config says all that {', '.join(words)} would say, not both; change a field with --set")
+    try:
+        text = path.read_text()
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigError(f"there is no config file {path} that can be read: {error}") from None
+    return from_json(TrainConfig, text, str(path))
 
 
 def resume(
@@ -127,14 +136,18 @@ def evaluate(
     from pamd.training.run import RunDirectory
     from pamd.training.video import write_video
 
+    if episodes < 1 or (seed is not None and seed < 0):
+        raise ConfigError(f"eval: episodes must be at least 1 and seed at least 0, got {episodes} and {seed}")
     opened = RunDirectory.open(run)
     config = opened.config
     found, complaints = checkpoint.newest(opened.checkpoints)
     if found is None:
-        raise CheckpointError(f"{run} has no whole checkpoint to evaluate. {' '.join(complaints)}")
+        raise CheckpointError(" ".join([f"{run} has no whole checkpoint to evaluate.", *complaints]))
     agent, rate = load_agent(config, found[0])
     row, frames = play(agent, config.env, config.seed if seed is None else seed, episodes, film=video)
     with Display() as display:
+        for complaint in complaints:
+            display.say(f"{complaint}; evaluating the one before")
         display.say(
             f"checkpoint {found[2].name}: return {row['return_mean']:.1f} ± {row['return_std']:.1f} over {episodes}"
         )

@@ -139,6 +139,11 @@ class Distance(nn.Module, ABC, Generic[ConfigT]):
                 raise ShapeError(f"{name}: {label} must be [P, {self.latent_dim}], got {list(value.shape)}")
         if z.dtype != z_prime.dtype:
             raise DtypeError(f"{name}: z is {z.dtype} but z_prime is {z_prime.dtype}; they must agree")
+        weight = next(self.parameters(), None)
+        if weight is not None and weight.device != z.device:
+            raise DtypeError(f"{name}: z is on {z.device} but the distance on {weight.device}; move it with .to(...)")
+        if weight is not None and weight.dtype != z.dtype and not torch.is_autocast_enabled(z.device.type):
+            raise DtypeError(f"{name}: z is {z.dtype} but the distance {weight.dtype}; convert it with .to(z.dtype)")
         if paired and z.shape[0] != z_prime.shape[0]:
             raise ShapeError(
                 f"{name}: z and z_prime must hold the same number of pairs, got {z.shape[0]} and {z_prime.shape[0]};"

@@ -185,7 +185,8 @@ class QuadraticForm(Distance[QuadraticT]):
             coin = torch.randint(0, 2, (len(rows), d, probes), generator=generator, device=drawn_on)
             v = (2 * coin - 1).to(like)
         trace = form.trace[rows] + (d * self._ridge + self.config.trace_epsilon)
-        G_tilde_v = (form.product(v) + self._ridge * v) / trace[:, None, None]
+        with torch.autocast(like.device.type, enabled=False):
+            G_tilde_v = (form.product(v) + self._ridge * v) / trace[:, None, None]
         squared = (G_tilde_v - v / d).square().sum((1, 2)) / (probes or 1)
         return squared.mean() / (d * d if self.config.aux_norm == "mean" else 1)
 

@@ -10,9 +10,9 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch.autograd.function import once_differentiable
 
 from pamd.distances.pairwise import rehu, rehu_slope
+from pamd.errors import PamdError
 
 __all__ = ["packed_size", "triangular_form"]
 
@@ -27,7 +27,8 @@ def triangular_form(packed: Tensor, delta: Tensor, epsilon: float, rows: Tensor)
 
     packed [N, d(d+1)/2] is row-major; L's diagonal is ReHU of it, plus epsilon. delta: [N, d].
     """
-    quadratic, squared_norm, factor = _TriangularForm.apply(packed, delta, epsilon, rows)  # type: ignore[no-untyped-call]
+    with torch.autocast(packed.device.type, enabled=False):  # what is squared and summed here needs float32
+        quadratic, squared_norm, factor = _TriangularForm.apply(packed, delta, epsilon, rows)  # type: ignore[no-untyped-call]
     return quadratic, squared_norm, factor
 
 
@@ -46,8 +47,15 @@ class _TriangularForm(torch.autograd.Function):
         return y.square().sum((1, 2)), torch.linalg.vector_norm(flat, dim=1).square(), L[rows]
 
     @staticmethod
-    @once_differentiable
     def backward(ctx: Any, *gradients: Tensor | None) -> tuple[Tensor, Tensor, None, None]:
+        # Autograd turns gradients on here only where a second derivative is wanted (create_graph).
+        if torch.is_grad_enabled():
+            raise PamdError("this distance is differentiable once; second derivatives (create_graph) are not available")
+        with torch.autocast(ctx.saved_tensors[0].device.type, enabled=False):
+            return _TriangularForm._gradients(ctx, *gradients)
+
+    @staticmethod
+    def _gradients(ctx: Any, *gradients: Tensor | None) -> tuple[Tensor, Tensor, None, None]:
         L, delta, y, diagonal, lower, rows = ctx.saved_tensors
         of_quadratic, of_norm, of_factor = gradients
         count, d = delta.shape

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import hashlib
+import re
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -70,6 +71,13 @@ class TrainConfig:
                     " the networks read what the environment shows, so they must agree"
                 )
         batch, random = self.scale.batch, self.method.sac.random_decisions
+        if self.decisions <= random:
+            raise ConfigError(
+                f"training: {self.decisions} decisions end within the {random} random ones, before anything is learned;"
+                " raise decisions or lower method.sac.random_decisions"
+            )
+        if self.replay.capacity <= batch:
+            raise ConfigError(f"training: replay.capacity {self.replay.capacity} must be above the batch of {batch}")
         if batch > random:
             raise ConfigError(
                 f"training: a batch of {batch} cannot be drawn after {random} random decisions;"
@@ -81,5 +89,5 @@ def run_name(config: TrainConfig) -> str:
     """task_method_seed_hash: the same for the same computation, whatever its runtime."""
     science = dataclasses.replace(config, runtime=Runtime())
     digest = hashlib.sha256(to_json(science).encode()).hexdigest()[:8]
-    task = config.env.task.replace(":", "-").replace("/", "-")
-    return f"{task}_{config.method.name}_s{config.seed}_{digest}"
+    task, method = (re.sub(r"[^\w+.-]|\.\.", "-", name) for name in (config.env.task, config.method.name))
+    return f"{task}_{method}_s{config.seed}_{digest}"

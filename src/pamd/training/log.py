@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from pamd.errors import ResourceError
+from pamd.errors import ConfigError, ResourceError
 from pamd.training.run import RunDirectory
 
 __all__ = ["Logs"]
@@ -86,7 +86,7 @@ def _wandb(project: str, run: RunDirectory) -> Any:
     try:
         import wandb
     except ImportError:
-        raise ImportError("logging to Weights & Biases needs wandb: pip install 'pamd[wandb]'") from None
+        raise ConfigError("logging to Weights & Biases needs wandb: pip install 'pamd[wandb]'") from None
     wandb.init(project=project, name=run.path.name, id=run.path.name.replace("+", "-"), resume="allow")
 
     def mirror(name: str, row: Mapping[str, Any]) -> None:

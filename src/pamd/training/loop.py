@@ -143,16 +143,16 @@ def _learn(session: Session, clock: Stopwatch) -> None:
     past = session.budget.decisions - sac.random_decisions
     if past < 0:
         return
-    metrics: dict[str, torch.Tensor] = {}
     for _ in range(sac.first_updates if past == 0 else 1):
         with clock.section("sample"):
             batch = session.replay.sample(config.scale.batch, session.rng)
         with clock.section("update"):
             metrics = session.agent.update(_to(batch, session.device))
         session.budget = session.budget._replace(updates=session.budget.updates + 1)
+        session.metrics.update(metrics)
         _check_finite(session, metrics)
     if session.budget.decisions % config.log_every == 0:
-        values = {name: value.item() for name, value in metrics.items()}
+        values = {name: float(value) for name, value in session.metrics.items()}
         session.logs.write("train", {"kind": "update", **session.budget._asdict(), **values})
         _log_time(session, clock)
 

@@ -58,17 +58,24 @@ class RunDirectory:
         """The run in `path`; `runtime` replaces how it is carried out."""
         file = path / "config.json"
         if not file.is_file():
-            siblings = [p.name for p in path.parent.iterdir() if p.is_dir()] if path.parent.is_dir() else []
+            siblings = [p.parent.name for p in path.parent.glob("*/config.json")]
             hint = nearest(path.name, siblings)
             raise RunError(f"{path} is no run directory: it has no config.json" + (f"; near: {hint}" if hint else ""))
-        config = from_json(TrainConfig, file.read_text(), f"{file}")
+        try:
+            text = file.read_text()
+        except (OSError, UnicodeDecodeError) as error:
+            raise RunError(f"{file} cannot be read: {error}") from None
+        config = from_json(TrainConfig, text, str(file))
         if runtime is not None:
             config = dataclasses.replace(config, runtime=runtime)
         return RunDirectory(path, config)
 
     def lock(self) -> None:
         """Take the run for this process; RunError where another one has it."""
-        self._lock = (self.path / ".lock").open("w")
+        try:
+            self._lock = (self.path / ".lock").open("w")
+        except OSError as error:
+            raise RunError(f"cannot write in the run directory {self.path}: {error}") from None
         try:
             fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
@@ -87,6 +94,8 @@ class RunDirectory:
         write_atomically(self.path / "status.json", json.dumps(row, indent=1) + "\n")
 
     def status(self) -> dict[str, Any]:
-        """The last status, or {} where there is none."""
-        file = self.path / "status.json"
-        return dict(json.loads(file.read_text())) if file.is_file() else {}
+        """The last status, or {} where there is none that can be read: it is only what a run says of itself."""
+        try:
+            return dict(json.loads((self.path / "status.json").read_text()))
+        except (OSError, ValueError, TypeError):
+            return {}

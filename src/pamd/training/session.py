@@ -55,6 +55,8 @@ class Session:
         self.evaluated_at = -1
         self.last_return: float | None = None
         self.episode_return, self.episode_length = 0.0, 0
+        self.metrics: dict[str, torch.Tensor | float] = {}
+        """Each metric's newest value: not every update brings all, the actor's come with every second."""
         self.replay: Replay
         self.obs: NDArray[np.uint8]
 
@@ -88,6 +90,7 @@ class Session:
             "evaluated_at": self.evaluated_at,
             "last_return": self.last_return,
             "episode": [self.episode_return, self.episode_length],
+            "metrics": {name: float(value) for name, value in self.metrics.items()},
             "env": self.env.state(),
             "rng": self.rng.bit_generator.state,
             "logs": self.logs.offsets(),
@@ -103,6 +106,7 @@ class Session:
             self.seconds, self.evaluated_at = state["seconds"], state["evaluated_at"]
             self.last_return = state["last_return"]
             self.episode_return, self.episode_length = state["episode"]
+            self.metrics = dict(state["metrics"])
             self.rng.bit_generator.state = state["rng"]
             self.logs.rewind(state["logs"])
             self.replay = Replay.open(self.run.replay, state=state["replay"])
