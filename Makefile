@@ -21,7 +21,7 @@ test: lint type
 	$(BIN)/pytest -n 2
 
 test-slow: setup
-	$(BIN)/pytest -m slow
+	$(BIN)/pytest -m slow -n 2
 
 setup: $(READY)
 
