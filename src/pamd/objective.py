@@ -81,8 +81,8 @@ def metric_loss(
     metrics = {
         "metric_loss": residual.detach(),
         "penalty": measured.penalty.detach(),
-        "target_mean": target.mean(),
-        "target_max": target.max(),
+        "target_mean": target.detach().mean(),
+        "target_max": target.detach().max(),
         **measured.stats,
     }
     return Loss(loss, metrics)
