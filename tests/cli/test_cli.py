@@ -11,6 +11,8 @@ import pytest
 
 from pamd.cli.main import main
 
+NAMED = ["sac", "deepmdp", "dbc", "dbc-det", "mico", "simsr", "simsr+pamd", "dbc-det+pamd", "simsr+mlp"]
+NAMED += ["dbc-det+diagonal", "simsr+adaptive-diagonal", "dbc-det+pamd-lowrank"]
 SMALL = ["--scale", "smoke", "--decisions", "60", "--threads", "1", "--no-tensorboard", "--device", "cpu"]
 
 
@@ -123,7 +125,7 @@ def test_help_and_import_are_quick_and_need_no_torch() -> None:
 
 
 @pytest.mark.parametrize("fidelity", ["paper", "released"])
-@pytest.mark.parametrize("method", ["sac", "deepmdp", "dbc", "dbc-det", "mico", "simsr", "simsr+pamd", "dbc-det+pamd"])
+@pytest.mark.parametrize("method", NAMED)
 def test_every_method_trains_end_to_end(method: str, fidelity: str, tmp_path: Path) -> None:
     words = ["train", "toy", "--method", method, "--fidelity", fidelity, *SMALL, "--runs", str(tmp_path)]
     assert main([*words, "--video", "off"]) == 0

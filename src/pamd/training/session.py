@@ -51,7 +51,7 @@ class Session:
         self.rng = np.random.default_rng([config.seed, 1])
         self.budget = Budget()
         self.seconds = 0.0
-        """Wall time so far, earlier sessions included."""
+        """Wall time of training so far, across interruptions."""
         self.evaluated_at = -1
         self.last_return: float | None = None
         self.episode_return, self.episode_length = 0.0, 0
