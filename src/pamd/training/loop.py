@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import signal
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -101,6 +102,7 @@ def _loop(session: Session, observer: Observer, stop: _Stop) -> None:
         if (evaluation_due(decisions) or last) and session.evaluated_at != decisions and not stop.asked:
             _evaluate(session, clock, stop, last)
         if decisions != saved_at and (checkpoint_due(decisions) or session.replay.needs_sync or last or stop.asked):
+            _check_finite(session)  # what is saved must be from before a divergence
             with clock.section("checkpoint"):
                 session.save()
             saved_at = decisions
@@ -150,8 +152,11 @@ def _learn(session: Session, clock: Stopwatch) -> None:
             metrics = session.agent.update(_to(batch, session.device))
         session.budget = session.budget._replace(updates=session.budget.updates + 1)
         session.metrics.update(metrics)
-        _check_finite(session, metrics)
+        # On CUDA asking at every update would stall the device; there it is asked before a row and a checkpoint.
+        if session.device.type == "cpu":
+            _check_finite(session)
     if session.budget.decisions % config.log_every == 0:
+        _check_finite(session)
         values = {name: float(value) for name, value in session.metrics.items()}
         session.logs.write("train", {"kind": "update", **session.budget._asdict(), **values})
         _log_time(session, clock)
@@ -186,11 +191,9 @@ def _evaluate(session: Session, clock: Stopwatch, stop: _Stop, last: bool) -> No
     session.evaluated_at, session.last_return = session.budget.decisions, row["return_mean"]
 
 
-def _check_finite(session: Session, metrics: dict[str, torch.Tensor]) -> None:
-    """On CUDA asking would stall the device at every update; there it is asked when a row is logged."""
-    if session.device.type != "cpu" and session.budget.decisions % session.config.log_every:
-        return
-    bad = [name for name, value in metrics.items() if not torch.isfinite(value)]
+def _check_finite(session: Session) -> None:
+    """Raise DivergenceError where the newest value of a metric is not finite."""
+    bad = [name for name, value in session.metrics.items() if not math.isfinite(value)]
     if bad:
         raise DivergenceError(
             f"{', '.join(bad)} became NaN or infinite at update {session.budget.updates};"
