@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import re
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -26,8 +27,13 @@ def test_reference_is_up_to_date() -> None:
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_links_lead_somewhere(page: Path) -> None:
-    for target in re.findall(r"\]\(([^)#]+)\)", page.read_text()):
-        assert target.startswith("http") or (page.parent / target).exists(), target
+    local = [t for t in re.findall(r"\]\(([^)#]+)\)", page.read_text()) if not t.startswith("http")]
+    for target in local:
+        assert (page.parent / target).exists(), target
+    if local and (ROOT / ".git").exists():
+        # An ignored file is here today and missing from every clone.
+        ignored = subprocess.run(["git", "check-ignore", *local], cwd=page.parent, capture_output=True, text=True)
+        assert ignored.stdout == ""
 
 
 def test_every_direct_dependency_is_pinned() -> None:
