@@ -45,8 +45,7 @@ type: setup
 	$(BIN)/mypy
 
 bench: setup
-	$(BIN)/python -m benchmarks.head
-	$(BIN)/python -m benchmarks.pipeline
+	$(BIN)/pamd bench
 
 docs: setup
 	$(BIN)/python docs/build.py

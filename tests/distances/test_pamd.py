@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 import torch
-from benchmarks.dense import dense_factor, dense_measure
 from torch import Tensor
 
 import pamd
+from pamd.benchmarks.dense import dense_factor, dense_measure
 from pamd.errors import PamdError
 
 EXACT: dict[str, Any] = {"aux_pairs": None, "aux_probes": None}

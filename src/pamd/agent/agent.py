@@ -99,16 +99,7 @@ class Agent:
         slow = {"ema": self.nets.target_encoder}
         if self.nets.periodic_encoder is not None:
             slow["periodic"] = self.nets.periodic_encoder
-        return EncodedBatch(batch, self.nets.encoder, slow, self._both())
-
-    def _both(self) -> frozenset[str]:
-        """The slow encoders that this method asks for states as well as next states."""
-        if self.operator is None:
-            return frozenset()
-        of_states = self.method.objective.right == "target" or "z_next" not in self.operator.needs
-        # The critic reads the EMA encoder's next latents always; the periodic one is read as the operator needs.
-        of_next = self.method.target_encoder == "ema" or "z_next" in self.operator.needs
-        return frozenset({self.method.target_encoder}) if of_states and of_next else frozenset()
+        return EncodedBatch(batch, self.nets.encoder, slow)
 
     def _critic_and_representation(self, batch: Batch, encoded: EncodedBatch) -> list[Loss]:
         method = self.method

@@ -8,7 +8,7 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from pamd.nets import Encoder
+from pamd.nets import Encoder, as_pixels
 from pamd.types import Batch
 
 __all__ = ["EncodedBatch"]
@@ -19,12 +19,12 @@ Which = Literal["online", "ema", "periodic"]
 class EncodedBatch:
     """What the losses read of a batch. `forget` after a step on the online encoder; slow copies stay valid."""
 
-    def __init__(self, batch: Batch, online: Encoder, slow: dict[str, Encoder], both: frozenset[str]) -> None:
-        """`both` names the slow encoders that will be asked for states and next states: one pass serves the two."""
-        self._batch = batch
+    def __init__(self, batch: Batch, online: Encoder, slow: dict[str, Encoder]) -> None:
+        # Converted here once for every pass. States and next states go through a network one after the other: the
+        # activations of both together would outgrow what the C library keeps of freed memory, and page-fault anew.
+        self._obs, self._next_obs = as_pixels(batch.obs), as_pixels(batch.next_obs)
         self._encoder = online
         self._slow = slow
-        self._both = both
         self._online: dict[str, Tensor] = {}
         self._kept: dict[str, Tensor] = {}
 
@@ -35,19 +35,19 @@ class EncodedBatch:
     @property
     def features(self) -> Tensor:
         """Convolutional features of the states, with gradient: [B, F]."""
-        return self._once(self._online, "features", lambda: self._encoder.convolutions(self._batch.obs))
+        return self._once(self._online, "features", lambda: self._encoder.convolutions(self._obs))
 
     @property
     def fixed_features(self) -> Tensor:
         """The same without gradient, for the actor: [B, F]."""
         if "features" in self._online:
             return self._online["features"].detach()
-        return self._once(self._online, "fixed", lambda: self._frozen(self._encoder.convolutions, self._batch.obs))
+        return self._once(self._online, "fixed", lambda: self._frozen(self._encoder.convolutions, self._obs))
 
     @property
     def next_features(self) -> Tensor:
         """Convolutional features of the next states, no gradient: [B, F]."""
-        return self._once(self._online, "next", lambda: self._frozen(self._encoder.convolutions, self._batch.next_obs))
+        return self._once(self._online, "next", lambda: self._frozen(self._encoder.convolutions, self._next_obs))
 
     @property
     def z(self) -> Tensor:
@@ -67,16 +67,8 @@ class EncodedBatch:
         return self._slow_latents(which, next_states=True)
 
     def _slow_latents(self, which: Which, next_states: bool) -> Tensor:
-        encoder, here, there = self._slow[which], f"{which}.z", f"{which}.z_next"
-        wanted = there if next_states else here
-        if wanted not in self._kept:
-            if which in self._both:
-                joined = self._frozen(encoder, torch.cat([self._batch.obs, self._batch.next_obs]))
-                self._kept[here], self._kept[there] = joined.chunk(2)
-            else:
-                obs = self._batch.next_obs if next_states else self._batch.obs
-                self._kept[wanted] = self._frozen(encoder, obs)
-        return self._kept[wanted]
+        obs = self._next_obs if next_states else self._obs
+        return self._once(self._kept, f"{which}.{next_states}", lambda: self._frozen(self._slow[which], obs))
 
     @staticmethod
     def _once(store: dict[str, Tensor], key: str, compute: Callable[[], Tensor]) -> Tensor:

@@ -15,6 +15,7 @@ COMMANDS = {
     "resume": ("pamd.cli.train", "resume", "go on with an interrupted run"),
     "eval": ("pamd.cli.train", "evaluate", "evaluate and film a run's newest checkpoint"),
     "list": ("pamd.cli.list", "show", "methods, distances, operators, tasks, scales; --diff A B"),
+    "bench": ("pamd.cli.bench", "bench", "measure, beside the research code's way"),
     "doctor": ("pamd.cli.doctor", "doctor", "what works on this machine, and how to mend what does not"),
 }
 

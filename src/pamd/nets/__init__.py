@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pamd.nets.actor import Actor
 from pamd.nets.critic import Critic
-from pamd.nets.encoder import Convolutions, Encoder, LatentHead
+from pamd.nets.encoder import Convolutions, Encoder, LatentHead, as_pixels
 from pamd.nets.reward import RewardDecoder
 from pamd.nets.transition import DeterministicTransition, EnsembleTransition, GaussianTransition, Prediction, Transition
 
@@ -20,4 +20,5 @@ __all__ = [
     "Prediction",
     "RewardDecoder",
     "Transition",
+    "as_pixels",
 ]

@@ -9,11 +9,18 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from pamd.errors import ConfigError
+from pamd.nets.convolve import convolve
 from pamd.nets.init import initialise
 
-__all__ = ["Convolutions", "Encoder", "LatentHead", "LatentSpace"]
+__all__ = ["Convolutions", "Encoder", "LatentHead", "LatentSpace", "as_pixels"]
 
 LatentSpace = Literal["layernorm", "sphere"]
+
+
+def as_pixels(obs: Tensor) -> Tensor:
+    """uint8 [B, C, H, W] as floats in [0, 1], channels last; what is so already comes back as it is."""
+    x = obs.to(torch.get_default_dtype(), memory_format=torch.channels_last)
+    return x.div_(255) if obs.dtype == torch.uint8 else x
 
 
 class Convolutions(nn.Module):
@@ -26,6 +33,7 @@ class Convolutions(nn.Module):
             sides.append((sides[-1] - 3) // stride + 1)
         if sides[-1] < 1:
             raise ConfigError(f"an image of {size} x {size} is too small for strides {strides}: sides {sides}")
+        self.strides = tuple(strides)
         inputs = (channels, *[filters] * (len(strides) - 1))
         self.layers = nn.ModuleList(
             nn.Conv2d(n, filters, kernel_size=3, stride=stride) for n, stride in zip(inputs, strides, strict=True)
@@ -36,12 +44,14 @@ class Convolutions(nn.Module):
 
     def forward(self, obs: Tensor) -> Tensor:
         """obs: [B, C, H, W], uint8 or float already scaled to [0, 1] -> [B, F]."""
-        x = obs.to(torch.float32, memory_format=torch.channels_last)
-        x = x.div_(255) if obs.dtype == torch.uint8 else x
-        for layer in self.layers:
-            x = F.relu_(layer(x))
+        x = convolve(as_pixels(obs), *self.weights_and_biases(), self.strides)
         # Channels last is twice as fast on a CPU; flattened in that order, no copy is made.
         return x.permute(0, 2, 3, 1).flatten(1)
+
+    def weights_and_biases(self) -> tuple[list[Tensor], list[Tensor]]:
+        """[O, C, 3, 3] and [O], one of each per layer."""
+        layers = [layer for layer in self.layers if isinstance(layer, nn.Conv2d)]
+        return [layer.weight for layer in layers], [layer.bias for layer in layers if layer.bias is not None]
 
 
 class LatentHead(nn.Module):

@@ -22,7 +22,7 @@ from pamd.training.session import Session
 from pamd.training.video import write_video
 from pamd.types import Batch
 
-__all__ = ["Observer", "resume", "train"]
+__all__ = ["Observer", "decide", "learn", "resume", "train"]
 
 
 class Observer(Protocol):
@@ -111,12 +111,12 @@ def _loop(session: Session, observer: Observer, stop: _Stop) -> None:
             raise RunInterrupted(f"{run.path} was stopped at decision {decisions}; `pamd resume {run.path}` goes on")
         if last:
             return
-        _decide(session, clock)
-        _learn(session, clock)
+        decide(session, clock)
+        learn(session, clock)
         observer.progress(session)
 
 
-def _decide(session: Session, clock: Stopwatch) -> None:
+def decide(session: Session, clock: Stopwatch) -> None:
     """One decision: act, step, store."""
     agent, env, sac = session.agent, session.env, session.config.method.sac
     with clock.section("act"):
@@ -139,7 +139,7 @@ def _decide(session: Session, clock: Stopwatch) -> None:
         session.begin_episode()
 
 
-def _learn(session: Session, clock: Stopwatch) -> None:
+def learn(session: Session, clock: Stopwatch) -> None:
     """The updates that this decision brings, and their log row."""
     config, sac = session.config, session.config.method.sac
     past = session.budget.decisions - sac.random_decisions

@@ -1,6 +1,6 @@
 """The textbook construction of the quadratic-form distances: every matrix formed, one pass per input order.
 
-The yardstick of `benchmarks.head` and the reference of the tests; it shares only weights with the real thing.
+The yardstick of `pamd bench head` and the reference of the tests; it shares only weights with the real thing.
 """
 
 from __future__ import annotations
@@ -11,8 +11,10 @@ import torch
 from torch import Tensor
 
 from pamd.distances import Distance
+from pamd.distances.pamd import Pamd
+from pamd.distances.quadratic import PairConditionedConfig
 
-__all__ = ["dense_factor", "dense_matrix", "dense_measure"]
+__all__ = ["DensePamd", "dense_factor", "dense_matrix", "dense_measure"]
 
 
 def dense_measure(distance: Distance[Any], z: Tensor, z_prime: Tensor) -> tuple[Tensor, Tensor]:
@@ -40,10 +42,27 @@ def dense_matrix(distance: Distance[Any], z: Tensor, z_prime: Tensor) -> Tensor:
 def dense_factor(distance: Distance[Any], z: Tensor, z_prime: Tensor) -> Tensor:
     """L(z, z') of `pamd`: [P, d, d]."""
     d = distance.latent_dim
-    output = distance.net(torch.cat([z, z_prime], dim=-1))
+    net: Any = distance.net
+    output: Tensor = net(torch.cat([z, z_prime], dim=-1))
     row, column = torch.tril_indices(d, d)
     L = output.new_zeros(len(z), d, d)
     L[:, row, column] = output
     diagonal = L.diagonal(dim1=-2, dim2=-1)
     positive = torch.where(diagonal >= 1, diagonal - 0.5, diagonal.clamp_min(0).square() / 2)
     return L.tril(-1) + torch.diag_embed(positive + distance.config.diagonal_epsilon)
+
+
+class DensePamd(Distance[PairConditionedConfig]):
+    """`pamd` with its own weights, measured the textbook way; for the yardstick alone, so not registered."""
+
+    Config = PairConditionedConfig
+
+    def __init__(self, like: Pamd) -> None:
+        super().__init__(like.latent_dim, like.config)
+        self.net = like.net
+
+    def _measure(
+        self, z: Tensor, z_prime: Tensor, penalised: bool, generator: torch.Generator | None
+    ) -> tuple[Tensor, Tensor | None]:
+        value, penalty = dense_measure(self, z, z_prime)
+        return value, penalty if penalised else None

@@ -1,0 +1,23 @@
+"""`pamd bench`: everything measured beside the research code's way, in one process, in turns.
+
+Times are never asserted anywhere: a row is a median over repetitions, a ratio is taken within each repetition.
+"""
+
+from __future__ import annotations
+
+__all__ = ["BENCHMARKS", "ON_DEMAND"]
+
+BENCHMARKS = {
+    "update": "one update of the agent beside the research code's, and how near the matrix-product limit it comes",
+    "head": "forward and backward of every distance beside the textbook construction of PAMD",
+    "replay": "sampling and memory of a transition beside stacked observations",
+    "render": "one frame, and one decision, beside dm_control's own renderer",
+    "pipeline": "decisions a second of whole training, and where the time goes",
+    "scaling": "the paper's table of update time, decisions/s and total time at d = 50 and 200",
+    "flops": "the paper's table of floating-point operations, counted",
+    "capacity": "a memory-mapped replay of a million: the run's own memory, whatever the page cache holds",
+}
+"""What each measures; the module of the same name has `measure(options) -> Table`."""
+
+ON_DEMAND = ("capacity",)
+"""Run only when named: it writes tens of gigabytes."""

@@ -1,0 +1,92 @@
+"""A memory-mapped replay of a million transitions, filled as far as the disk allows, under a real training run."""
+
+from __future__ import annotations
+
+import statistics
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from pamd.benchmarks.measure import Options, Table
+from pamd.benchmarks.pipeline import session_of
+from pamd.errors import ResourceError
+from pamd.replay import Replay, available_disk
+from pamd.training.clock import Stopwatch
+from pamd.training.loop import decide, learn
+
+__all__ = ["measure"]
+
+CAPACITY = 1_000_000
+EPISODE = 250
+CHECKPOINTS = 5
+"""At how many fills memory is read."""
+
+
+def measure(options: Options) -> Table:
+    here = Path.cwd()
+    with session_of(
+        "simsr+pamd", "paper", "joint", options.threads, capacity=CAPACITY, storage="mmap", directory=here
+    ) as session:
+        frame_bytes = int(np.prod(session.replay.layout.frame_shape))
+        # A tenth of the disk stays free. The file is sparse: it takes what is written.
+        frames = min(CAPACITY, int(0.9 * available_disk(here) / frame_bytes))
+        if frames < 2 * EPISODE * CHECKPOINTS:
+            raise ResourceError(f"bench capacity: the disk of {here} has room for {frames} frames, which shows nothing")
+        rows = []
+        for _ in range(CHECKPOINTS):
+            _fill(session.replay, frames // CHECKPOINTS)
+            # What was filled in belongs to no episode of the environment: begin a new one.
+            session.begin_episode()
+            rows.append(_row(session, options))
+    notes = (
+        "own: anonymous memory of the whole process (weights, activations, batches, simulator); cached: file pages, "
+        "which the system takes back when it needs them.",
+        f"{frames:,} frames of noise were written; a batch is drawn from all of them.",
+    )
+    return Table("capacity", f"training with a memory-mapped replay of {CAPACITY:,}, paper scale", rows, notes)
+
+
+def _fill(replay: Replay, frames: int) -> None:
+    rng = np.random.default_rng(0)
+    noise = rng.integers(0, 256, (8, *replay.layout.frame_shape), dtype=np.uint8)
+    action = np.zeros(replay.layout.action_dim, np.float32)
+    for i in range(frames):
+        frame = noise[i % 8] + np.uint8(i // 8 % 256)
+        if i % EPISODE == 0:
+            replay.start(frame)
+        else:
+            replay.add(action, 0.0, False, frame)
+
+
+def _row(session: Any, options: Options) -> dict[str, Any]:
+    clock = Stopwatch()
+    samples: list[float] = []
+    updates: list[float] = []
+    for _ in range(options.repetitions):
+        decide(session, clock)
+        start = time.perf_counter()
+        session.replay.sample(session.config.scale.batch, np.random.default_rng(len(samples)), buffer=1)
+        samples.append(time.perf_counter() - start)
+        learn(session, clock)
+        updates.append(time.perf_counter() - start - samples[-1])
+    memory = _memory()
+    return {
+        "transitions": len(session.replay),
+        "file GB": round(session.replay.written * int(np.prod(session.replay.layout.frame_shape)) / 1e9, 1),
+        "own GB": round(memory["RssAnon"] / 1e9, 2),
+        "cached GB": round(memory["RssFile"] / 1e9, 2),
+        "sample ms": round(1e3 * statistics.median(samples), 1),
+        "update ms": round(1e3 * statistics.median(updates), 1),
+    }
+
+
+def _memory() -> dict[str, int]:
+    """Bytes of this process by kind, as Linux tells them."""
+    try:
+        lines = Path("/proc/self/status").read_text().splitlines()
+    except OSError:
+        raise ResourceError("bench capacity reads /proc/self/status, which this system does not have") from None
+    sizes = dict(line.split(":", 1) for line in lines if line.startswith("Rss"))
+    return {name: 1024 * int(size.split()[0]) for name, size in sizes.items()}

@@ -1,0 +1,80 @@
+"""The paper's table of floating-point operations (tab:pamd_flops), counted on the real networks."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+import torch
+
+from pamd.benchmarks.dense import dense_measure
+from pamd.benchmarks.measure import Options, Table
+from pamd.benchmarks.update import batch_of, counted, make_agent, twice
+from pamd.distances import distance
+from pamd.methods import scale
+
+__all__ = ["PAPER", "measure"]
+
+PAPER = {"encoder": 4.53e10, "branch": 6.50e8}
+"""tab:pamd_flops: shared pixel encoder and MetricNet branch, per representation update."""
+BATCH, DIMENSION = 128, 50
+SCHEDULES: tuple[Literal["sequential"], Literal["joint"]] = ("sequential", "joint")
+
+
+def measure(options: Options) -> Table:
+    encoder = _encoder_forward()
+    forward, textbook, whole = _branch()
+    rows: list[dict[str, Any]] = [
+        _row("encoder, one forward", encoder, None),
+        _row("encoder, four forwards", 4 * encoder, PAPER["encoder"]),
+        _row("PAMD branch, one side, forward", forward, None),
+        _row("PAMD branch, both sides, forward", 2 * forward, PAPER["branch"]),
+        _row("the same with every G formed", 2 * textbook, PAPER["branch"]),
+        _row("PAMD branch, a whole update", whole, None),
+    ]
+    for row in rows[2:]:
+        row["% of the encoder"] = round(100 * row["FLOP"] / (4 * encoder), 2)
+    for row in rows[3:5]:
+        row["% in the paper"] = round(100 * PAPER["branch"] / PAPER["encoder"], 2)
+    batch = batch_of(scale("paper"))
+    for name in ("simsr+pamd", "dbc-det+pamd"):
+        for schedule in SCHEDULES:
+            operations = counted(twice(make_agent(name, schedule), batch)) / 2
+            rows.append(_row(f"{name}, {schedule}, whole update", operations, None))
+    notes = (
+        f"B = {BATCH}, d = {DIMENSION}, h = 128; two operations per multiplication, counted by torch's counter: matrix "
+        "products and convolutions, nothing else.",
+        "The paper's encoder figure is four forward passes; what its branch figure counts it does not say.",
+        "whole update of the branch: the target's side, its own side, penalty, backward.",
+    )
+    return Table("flops", "floating-point operations of one update at the paper's scale", rows, notes)
+
+
+def _row(what: str, operations: float, paper: float | None) -> dict[str, Any]:
+    return {
+        "what": what,
+        "FLOP": operations,
+        "in the paper": "" if paper is None else f"{paper:.2e}",
+        "% of the encoder": "",
+        "% in the paper": "",
+    }
+
+
+def _encoder_forward() -> float:
+    encoder, obs = make_agent("sac").nets.encoder, batch_of(scale("paper")).obs
+    with torch.no_grad():
+        return counted(lambda: encoder(obs))
+
+
+def _branch() -> tuple[float, float, float]:
+    """Operations of PAMD's value on one side, of the same with G formed, and of all that it does in an update."""
+    head = distance("pamd", latent_dim=DIMENSION)
+    z, z_prime = torch.randn(BATCH, DIMENSION), torch.randn(BATCH, DIMENSION)
+    with torch.no_grad():
+        forward, textbook = counted(lambda: head(z, z_prime)), counted(lambda: dense_measure(head, z, z_prime))
+
+    def update() -> None:
+        left, right = z.clone().requires_grad_(), z_prime.clone().requires_grad_()
+        value, penalty, _ = head.measure(left, right)
+        (value.mean() + penalty).backward()
+
+    return forward, textbook, forward + counted(update)

@@ -1,0 +1,69 @@
+"""Forward and backward of every distance beside the textbook construction of PAMD."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor
+
+import pamd
+from pamd.benchmarks.dense import dense_measure
+from pamd.benchmarks.measure import Options, Table, interleave, milliseconds, ratio
+
+__all__ = ["measure"]
+
+DIMENSIONS = (50, 200, 512, 1024)
+BATCH = 128
+BLOCK = {50: 10, 200: 10, 512: 16, 1024: 16}
+"""Of pamd-block: it must divide d."""
+
+
+def measure(options: Options) -> Table:
+    rows = [row for d in DIMENSIONS for row in _rows(d, options)]
+    notes = (
+        "x textbook: how many times faster than PAMD with every G formed and its exact norm; median (quartiles).",
+        "x pamd at 200: how many times faster than pamd at d = 200, the yardstick for the variants of linear cost.",
+    )
+    return Table("head", f"forward and backward of {BATCH} pairs, {options.threads} threads", rows, notes)
+
+
+def _rows(d: int, options: Options) -> list[dict[str, Any]]:
+    runs = {name: _contender(name, d) for name in ["textbook", *pamd.DISTANCES.names()]}
+    runs["pamd at 200"] = _contender("pamd", 200)
+    # The textbook takes seconds, and 8 GB, from 512 on.
+    seconds = interleave(runs, options.repetitions if d <= 200 else max(2, options.repetitions // 3))
+    return [
+        {
+            "d": d,
+            "distance": name,
+            "ms": milliseconds(taken),
+            "x textbook": str(ratio(seconds["textbook"], taken)),
+            "x pamd at 200": str(ratio(seconds["pamd at 200"], taken)),
+        }
+        for name, taken in seconds.items()
+    ]
+
+
+def _contender(name: str, d: int) -> Callable[[], None]:
+    """One update's worth of head: forward, penalty, backward into latents and weights."""
+    torch.manual_seed(0)
+    textbook = name == "textbook"
+    settings: dict[str, Any] = {"block": BLOCK[d]} if name == "pamd-block" else {}
+    distance = pamd.distance("pamd" if textbook else name, latent_dim=d, **settings)
+    z, z_prime, target = torch.randn(BATCH, d), torch.randn(BATCH, d), torch.rand(BATCH)
+    generator = torch.Generator().manual_seed(0)
+
+    def run() -> None:
+        left, right = z.clone().requires_grad_(), z_prime.clone().requires_grad_()
+        distance.zero_grad()
+        if textbook:
+            value, penalty = dense_measure(distance, left, right)
+        else:
+            value, penalty, _ = distance.measure(left, right, generator)
+        goal = target if value.ndim == 1 else target[:, None]
+        loss: Tensor = (value - goal).square().mean() + penalty
+        loss.backward()
+
+    return run

@@ -1,0 +1,121 @@
+"""Turns, medians, spreads and the machine's stamp: what all benchmarks share."""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import statistics
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from pamd import durable
+
+__all__ = ["Options", "Ratio", "Table", "interleave", "limit", "machine", "matrix_product", "milliseconds", "ratio"]
+
+_SIDE = 2048
+"""Of the square matrices whose product is the machine's limit."""
+
+
+@dataclass(frozen=True)
+class Options:
+    threads: int
+    repetitions: int
+    """Turns that are counted; one more comes first, to warm up."""
+
+
+@dataclass(frozen=True)
+class Table:
+    """What a benchmark found: rows of plain values by column, and what a reader must know of them."""
+
+    name: str
+    title: str
+    rows: Sequence[Mapping[str, Any]]
+    notes: Sequence[str] = ()
+
+    def write(self, path: Path, options: Options) -> None:
+        """As JSON, with the machine's stamp."""
+        content = {
+            "benchmark": self.name,
+            "title": self.title,
+            "machine": machine(options.threads),
+            "repetitions": options.repetitions,
+            "rows": list(self.rows),
+            "notes": list(self.notes),
+        }
+        path.parent.mkdir(parents=True, exist_ok=True)
+        durable.write(path, (json.dumps(content, indent=1) + "\n").encode())
+
+
+@dataclass(frozen=True)
+class Ratio:
+    """Median and quartiles of the ratios within each turn."""
+
+    median: float
+    low: float
+    high: float
+
+    def __str__(self) -> str:
+        return f"{self.median:.2f} ({self.low:.2f} to {self.high:.2f})"
+
+
+def interleave(runs: Mapping[str, Callable[[], object]], repetitions: int) -> dict[str, list[float]]:
+    """Seconds of each run in each turn: all run once a turn, so that a busy machine slows them alike."""
+    seconds: dict[str, list[float]] = {name: [] for name in runs}
+    for turn in range(repetitions + 1):
+        for name, run in runs.items():
+            start = time.perf_counter()
+            run()
+            if turn:  # the first one warms up
+                seconds[name].append(time.perf_counter() - start)
+    return seconds
+
+
+def ratio(above: Sequence[float], below: Sequence[float], factor: float = 1.0) -> Ratio:
+    """How many times `below` goes into `above`, turn by turn."""
+    each = [factor * a / b for a, b in zip(above, below, strict=True)]
+    if len(each) < 2:
+        return Ratio(each[0], each[0], each[0])
+    low, middle, high = statistics.quantiles(each, n=4, method="inclusive")
+    return Ratio(middle, low, high)
+
+
+def milliseconds(seconds: Sequence[float]) -> float:
+    return round(1e3 * statistics.median(seconds), 3)
+
+
+def matrix_product() -> Callable[[], object]:
+    """A contender whose time tells the machine's rate in that very turn."""
+    left, right = torch.randn(_SIDE, _SIDE), torch.randn(_SIDE, _SIDE)
+    return lambda: left @ right
+
+
+def limit(operations: float, seconds: Sequence[float], product_seconds: Sequence[float]) -> Ratio:
+    """The share of the matrix-product rate at which `operations` were done in `seconds`."""
+    return ratio(product_seconds, seconds, operations / (2 * _SIDE**3))
+
+
+def machine(threads: int) -> dict[str, Any]:
+    return {
+        "processor": _processor(),
+        "cores": os.cpu_count(),
+        "threads": threads,
+        "system": platform.platform(terse=True),
+        "python": platform.python_version(),
+        "torch": torch.__version__,
+        "cuda": torch.cuda.get_device_name() if torch.cuda.is_available() else None,
+    }
+
+
+def _processor() -> str:
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+    except OSError:
+        return platform.processor() or platform.machine()
+    names = [line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")]
+    return names[0] if names else platform.machine()

@@ -1,0 +1,135 @@
+"""One update of the agent beside the research code's, at the paper's scale."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any, Literal
+
+import torch
+from torch.utils.flop_counter import FlopCounterMode
+
+from pamd.agent import Agent, Scale
+from pamd.benchmarks.measure import Options, Table, interleave, limit, matrix_product, milliseconds, ratio
+from pamd.benchmarks.naive import NaiveAgent
+from pamd.distances import Distance
+from pamd.methods import method, scale
+from pamd.training.allocator import keep_freed_memory, return_freed_memory
+from pamd.types import Batch
+
+__all__ = ["batch_of", "counted", "head_of_an_update", "make_agent", "measure", "twice"]
+
+METHODS = ("simsr+pamd", "dbc-det+pamd")
+ACTIONS = 6
+"""cheetah_run's."""
+
+
+def measure(options: Options) -> Table:
+    rows = [row for name in METHODS for row in _rows(name, options)]
+    notes = (
+        "x yardstick: how many times faster than the research code's way, which runs in the same turns; "
+        "median (quartiles) of the turns.",
+        "of the limit: floating-point operations of this update at the rate of a 2048 x 2048 matrix product in the "
+        "same turn. The sequential schedule needs more operations than the joint one, so compare times, not shares.",
+        "of it the head: PAMD's forward on both sides, penalty, backward and Adam step, as a share of the update.",
+        "memory kept: the same with our allocator setting, which research code does not have.",
+        "A turn is two updates: the actor learns in every second one.",
+    )
+    return Table("update", f"one update, paper scale, {options.threads} threads", rows, notes)
+
+
+def _rows(name: str, options: Options) -> list[dict[str, Any]]:
+    batch = batch_of(scale("paper"))
+    agents: dict[str, Any] = {
+        "yardstick": NaiveAgent(make_agent(name, "sequential")),
+        "sequential": make_agent(name, "sequential"),
+        "joint": make_agent(name, "joint"),
+    }
+    runs: dict[str, Callable[[], object]] = {key: twice(agent, batch) for key, agent in agents.items()}
+    kept = runs.pop("yardstick")
+    runs = {"yardstick": returning_memory(kept), "yardstick, memory kept": kept, **runs}
+    distance = agents["joint"].nets.distance
+    head = head_of_an_update(distance, len(batch))
+    runs |= {"head": lambda: (head(), head()), "product": matrix_product()}
+    seconds = interleave(runs, options.repetitions)
+    rows = []
+    for key in list(runs)[:4]:
+        operations = counted(runs[key])
+        row = {"method": name, "schedule": key, "ms": round(milliseconds(seconds[key]) / 2, 1)}
+        row |= {"best ms": round(500 * min(seconds[key]), 1)}
+        row["x yardstick"] = str(ratio(seconds["yardstick"], seconds[key]))
+        row["GFLOP"] = round(operations / 2e9, 1)
+        row["of the limit"] = str(limit(operations, seconds[key], seconds["product"]))
+        row["of it the head"] = "" if key.startswith("yardstick") else str(ratio(seconds["head"], seconds[key]))
+        rows.append(row)
+    return rows
+
+
+def make_agent(
+    name: str, schedule: Literal["sequential", "joint"] = "sequential", latent_dim: int = 50, at: str = "paper"
+) -> Agent:
+    return Agent(method(name, schedule=schedule, latent_dim=latent_dim), scale(at), action_dim=ACTIONS, seed=0)
+
+
+def batch_of(size: Scale) -> Batch:
+    """A batch of noise, in the memory layout that the replay gives: states and next states share frames."""
+    draw = torch.Generator().manual_seed(0)
+    shape = (size.batch, size.frame_stack + 1, 3, size.size, size.size)
+    frames = torch.randint(0, 256, shape, dtype=torch.uint8, generator=draw)
+    obs, next_obs = (part.flatten(1, 2) for part in (frames[:, :-1], frames[:, 1:]))
+    action = torch.rand(size.batch, ACTIONS, generator=draw) * 2 - 1
+    return Batch(obs, action, torch.rand(size.batch, generator=draw), next_obs, torch.ones(size.batch))
+
+
+def counted(run: Callable[[], object]) -> float:
+    """Floating-point operations of the matrix products and convolutions in `run`."""
+    fused = torch.ops.mkldnn._convolution_pointwise
+    with FlopCounterMode(display=False, custom_mapping={fused: _of_convolution}) as counter:
+        run()
+    return float(counter.get_total_flops())
+
+
+def _of_convolution(x: Any, weight: Any, *_: Any, out_shape: Any = None, **__: Any) -> int:
+    """Twice the multiplications of a convolution by `weight`; arguments are shapes, as the counter gives them."""
+    batch, out, height, width = out_shape
+    return 2 * int(batch * height * width * out * math.prod(weight[1:]))
+
+
+def returning_memory(run: Callable[[], object]) -> Callable[[], None]:
+    """`run` under the C library's own rule for freed memory, as research code runs; ours keeps it."""
+
+    def under_its_rule() -> None:
+        return_freed_memory()
+        try:
+            run()
+        finally:
+            keep_freed_memory()
+
+    return under_its_rule
+
+
+def head_of_an_update(distance: Distance[Any], batch: int) -> Callable[[], None]:
+    """What the distance does in one update: the target's side, its own side, penalty, backward, Adam."""
+    draw = torch.Generator().manual_seed(0)
+    latents = [torch.randn(batch, distance.latent_dim, generator=draw) for _ in range(4)]
+    target = torch.rand(batch, generator=draw)
+    optimiser = torch.optim.Adam(distance.parameters(), fused=True)
+
+    def run() -> None:
+        with torch.no_grad():
+            there = target + 0.99 * distance(latents[2], latents[3])
+        z, z_prime = (x.detach().requires_grad_() for x in latents[:2])
+        value, penalty, _ = distance.measure(z, z_prime, draw)
+        optimiser.zero_grad()
+        ((value - there).square().mean() + penalty).backward()
+        optimiser.step()
+
+    return run
+
+
+def twice(agent: Any, batch: Batch) -> Callable[[], None]:
+    def run() -> None:
+        agent.update(batch)
+        agent.update(batch)
+
+    return run

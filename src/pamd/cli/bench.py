@@ -1,0 +1,85 @@
+"""`pamd bench`: measured side by side with the research code's way."""
+
+from __future__ import annotations
+
+import importlib
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import tyro
+
+from pamd.benchmarks import BENCHMARKS, ON_DEMAND
+from pamd.errors import ConfigError, UnknownNameError
+
+if TYPE_CHECKING:
+    from pamd.benchmarks.measure import Options, Table
+
+__all__ = ["bench"]
+
+
+def bench(
+    names: Annotated[list[str], tyro.conf.Positional] = [],  # noqa: B006
+    /,
+    *,
+    threads: int | None = None,
+    repetitions: int = 7,
+    json: Path | None = None,
+) -> None:
+    """Measure beside the yardstick, the research code's way, in one process and in turns.
+
+    Args:
+        names: update, head, replay, render, pipeline, scaling, flops; none: all of these, some 20 minutes. Also
+            capacity, which writes as much of a million frames as the disk of the working directory takes.
+        threads: CPU threads of torch; none: all cores.
+        repetitions: turns of each measurement, after one that warms up.
+        json: a directory for one file a benchmark, with the machine's stamp.
+    """
+    for name in names:
+        if name not in BENCHMARKS:
+            raise UnknownNameError("benchmark", name, BENCHMARKS)
+    if repetitions < 2:
+        raise ConfigError(f"bench: a spread needs at least 2 repetitions, got {repetitions}")
+    if threads is not None and threads < 1:
+        raise ConfigError(f"bench: threads must be at least 1, got {threads}")
+    import torch
+
+    from pamd.benchmarks.measure import Options
+    from pamd.training.allocator import keep_freed_memory
+
+    options = Options(threads or os.cpu_count() or 1, repetitions)
+    torch.set_num_threads(options.threads)
+    keep_freed_memory()
+    for name in names or [one for one in BENCHMARKS if one not in ON_DEMAND]:
+        table = importlib.import_module(f"pamd.benchmarks.{name}").measure(options)
+        _show(table, options)
+        if json is not None:
+            table.write(json / f"{name}.json", options)
+
+
+def _show(table: Table, options: Options) -> None:
+    import rich.box
+    from rich.console import Console
+    from rich.table import Table as Grid
+
+    from pamd.benchmarks.measure import machine
+
+    # Without a terminal nothing is folded to eighty columns.
+    console = Console(highlight=False)
+    console = console if console.is_terminal else Console(highlight=False, width=200)
+    grid = Grid(title=f"{table.name}: {table.title}", title_justify="left", box=rich.box.SIMPLE_HEAD)
+    for column in table.rows[0]:
+        grid.add_column(column, justify="left" if isinstance(table.rows[0][column], str) else "right")
+    for row in table.rows:
+        grid.add_row(*(_cell(value) for value in row.values()))
+    console.print(grid)
+    for note in table.notes:
+        console.print(f"  {note}", soft_wrap=True)
+    stamp = machine(options.threads)
+    console.print(
+        "  " + ", ".join(f"{key} {value}" for key, value in stamp.items() if value is not None), soft_wrap=True
+    )
+
+
+def _cell(value: Any) -> str:
+    return f"{value:.3g}" if isinstance(value, float) and abs(value) >= 1e6 else str(value)

@@ -1,0 +1,73 @@
+"""The yardstick computes what the agent computes: same losses at every update, same parameters after twenty."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, Literal
+
+import pytest
+import torch
+from tests.agent.batches import make_batch
+
+from pamd.agent import Agent, Part
+from pamd.benchmarks.dense import DensePamd
+from pamd.benchmarks.naive import NaiveAgent
+from pamd.methods import method, scale
+
+PAPER_TABLE = ["dbc", "dbc-det+pamd", "mico", "simsr", "simsr+pamd"]
+EXACT = {"aux_pairs": None, "aux_probes": None}
+"""The yardstick forms the norm of every G; the agent estimates it unless told otherwise."""
+
+
+def made(name: str, fidelity: Literal["paper", "released"], **fields: Any) -> Agent:
+    plain = method(name, fidelity)
+    assert plain.distance is not None
+    if plain.distance.name == "pamd":
+        fields["distance"] = Part("pamd", {**plain.distance.options, **EXACT})
+    return Agent(method(name, fidelity, **fields), scale("smoke"), action_dim=2, seed=0)
+
+
+@pytest.fixture
+def double() -> Iterator[None]:
+    torch.set_default_dtype(torch.float64)
+    yield
+    torch.set_default_dtype(torch.float32)
+
+
+@pytest.mark.parametrize(
+    ("name", "fidelity"),
+    [*((n, "paper") for n in PAPER_TABLE), ("simsr+pamd", "released"), ("dbc-det+pamd", "released")],
+)
+@pytest.mark.usefixtures("double")
+def test_sequential_computes_what_the_yardstick_computes(name: str, fidelity: Literal["paper", "released"]) -> None:
+    """In double precision rounding has no room to grow: twenty updates later all is the same to nine digits."""
+    agent = made(name, fidelity)
+    naive = NaiveAgent(agent)
+    for i in range(20):
+        ours, theirs = agent.update(make_batch(i)), naive.update(make_batch(i))
+        assert ours.keys() == theirs.keys()
+        for key in ours:
+            torch.testing.assert_close(ours[key], theirs[key], rtol=1e-9, atol=1e-9, msg=lambda m, k=key: f"{k}: {m}")
+    found = naive.parameters_as(agent)
+    for key, value in agent.nets.state_dict().items():
+        torch.testing.assert_close(found[key], value, rtol=1e-9, atol=1e-9, msg=lambda m, k=key: f"{k}: {m}")
+
+
+@pytest.mark.parametrize("name", ["dbc-det+pamd", "simsr+pamd"])
+def test_sequential_gives_the_parameters_of_the_yardstick_after_twenty_updates(name: str) -> None:
+    agent = made(name, "paper")
+    naive = NaiveAgent(agent)
+    before = {key: value.clone() for key, value in agent.nets.state_dict().items()}
+    for i in range(20):
+        agent.update(make_batch(i)), naive.update(make_batch(i))
+    found = naive.parameters_as(agent)
+    for key, value in agent.nets.state_dict().items():
+        # Adam divides by the gradient's size, so where that is nothing but rounding, so is the step.
+        way = float((value - before[key]).abs().max())
+        torch.testing.assert_close(found[key], value, rtol=0, atol=0.02 * way, msg=lambda m, k=key: f"{k}: {m}")
+
+
+def test_the_yardstick_forms_the_matrix_and_the_agent_does_not() -> None:
+    agent = made("simsr+pamd", "paper")
+    assert isinstance(NaiveAgent(agent).distance, DensePamd)
+    assert not isinstance(agent.nets.distance, DensePamd)
