@@ -90,3 +90,23 @@ def test_random_shift_moves_each_image_whole() -> None:
     crops = {(y, x): padded[:, y : y + 16, x : x + 16] for y in range(5) for x in range(5)}
     seen = {next(k for k, crop in crops.items() if torch.equal(crop, image)) for image in shifted}
     assert len(seen) > 10
+
+
+@pytest.mark.parametrize("schedule", ["sequential", "joint"])
+@pytest.mark.parametrize("name", ["dbc", "dbc-det+pamd", "mico", "simsr", "simsr+pamd"])
+def test_bfloat16_computes_roughly_the_same_and_keeps_float32_weights(name: str, schedule: Any) -> None:
+    made = method(name, schedule=schedule)
+    full, half = (
+        Agent(made, scale("smoke"), action_dim=2, seed=0, precision=precision) for precision in ("float32", "bfloat16")
+    )
+    exact, rough = full.update(make_batch(0)), half.update(make_batch(0))
+    assert exact.keys() == rough.keys()
+    differs = False
+    for key, value in exact.items():
+        torch.testing.assert_close(
+            rough[key].to(value.dtype), value, rtol=0.1, atol=0.05, msg=lambda m, k=key: f"{k}: {m}"
+        )
+        differs |= bool(rough[key].to(value.dtype) != value)
+    assert differs, "bfloat16 was not used"
+    assert {p.dtype for p in half.nets.parameters()} == {torch.float32}
+    assert all(bool(p.isfinite().all()) for p in half.nets.parameters())

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import torch
@@ -21,7 +22,10 @@ from pamd.agent.temperature import temperature_loss
 from pamd.operators import Operator, operator
 from pamd.types import Batch, Loss
 
-__all__ = ["Agent"]
+__all__ = ["Agent", "Precision"]
+
+Precision = Literal["float32", "bfloat16"]
+"""Of the forward passes of an update; weights, optimisers and acting are float32 always."""
 
 
 class Agent:
@@ -36,8 +40,9 @@ class Agent:
         seed: int,
         channels: int = 3,
         device: str | torch.device = "cpu",
+        precision: Precision = "float32",
     ) -> None:
-        self.method, self.scale, self.action_dim = method, scale, action_dim
+        self.method, self.scale, self.action_dim, self.precision = method, scale, action_dim, precision
         self.device = torch.device(device)
         self.updates = 0
         # Weights are drawn from the seed alone, whatever the process has drawn before.
@@ -63,10 +68,11 @@ class Agent:
         """One update: critic, then transition and metric, then actor and temperature, then targets."""
         self.updates += 1
         encoded = self._encode(batch)
-        losses = self._critic_and_representation(batch, encoded)
         sac = self.method.sac
-        if self.updates % sac.actor_every == 0:
-            losses += self._actor_and_temperature(encoded)
+        with torch.autocast(self.device.type, torch.bfloat16, enabled=self.precision == "bfloat16"):
+            losses = self._critic_and_representation(batch, encoded)
+            if self.updates % sac.actor_every == 0:
+                losses += self._actor_and_temperature(encoded)
         if self.updates % sac.targets_every == 0:
             self._follow_targets()
         return {name: value for loss in losses for name, value in loss.metrics.items()}
@@ -165,10 +171,12 @@ class Agent:
         parameters = {id(p): p for o in optimisers for group in o.param_groups for p in group["params"]}
         for optimiser in optimisers:
             optimiser.zero_grad()
-        total = torch.stack([loss.value for loss in losses]).sum()
-        total.backward(inputs=list(parameters.values()))
-        for optimiser in optimisers:
-            optimiser.step()
+        # Autocast is for forward passes; a backward pass takes the types of its forward pass.
+        with torch.autocast(self.device.type, enabled=False):
+            total = functools.reduce(torch.add, [loss.value for loss in losses])
+            total.backward(inputs=list(parameters.values()))
+            for optimiser in optimisers:
+                optimiser.step()
 
     def _follow_targets(self) -> None:
         sac, nets = self.method.sac, self.nets

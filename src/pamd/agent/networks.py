@@ -93,8 +93,7 @@ def load_optimiser(optimiser: torch.optim.Adam, tensors: Mapping[str, Tensor]) -
 @torch.no_grad()
 def follow(slow: nn.Module, fast: nn.Module, tau: float) -> None:
     """Move the slow copy towards the fast network by a fraction tau; 1 copies."""
-    for target, source in zip(slow.parameters(), fast.parameters(), strict=True):
-        target.lerp_(source, tau)
+    torch._foreach_lerp_(list(slow.parameters()), list(fast.parameters()), tau)
 
 
 def _slow_copy(network: Any) -> Any:

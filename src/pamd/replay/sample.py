@@ -19,7 +19,9 @@ class Buffers:
     def __init__(self, batch_size: int, layout: Layout) -> None:
         channels, height, width = layout.frame_shape
         stack = layout.frame_stack
-        frames = torch.empty((batch_size, stack + 1, channels, height, width), dtype=torch.uint8)
+        # Pinned memory goes to a GPU several times as fast.
+        pinned = torch.cuda.is_available()
+        frames = torch.empty((batch_size, stack + 1, channels, height, width), dtype=torch.uint8, pin_memory=pinned)
         shape = (batch_size, stack * channels, height, width)
         self.batch = Batch(
             # Both are views of the same frames: neither is ever copied, and a frame that both share is read once.

@@ -8,6 +8,7 @@ import re
 from dataclasses import dataclass, field
 from typing import Literal
 
+from pamd.agent.agent import Precision
 from pamd.agent.method import Method, Scale
 from pamd.config import check_choice, check_positive, to_json
 from pamd.envs import EnvConfig
@@ -50,6 +51,8 @@ class TrainConfig:
     evaluate_episodes: int = 10
     checkpoint_every: int = 10_000
     log_every: int = 500
+    precision: Precision = "float32"
+    """Of an update's forward passes. bfloat16 pays where the hardware computes in it: most GPUs, few CPUs."""
     runtime: Runtime = field(default_factory=Runtime)
 
     def __post_init__(self) -> None:
@@ -61,6 +64,7 @@ class TrainConfig:
             checkpoint_every=self.checkpoint_every,
             log_every=self.log_every,
         )
+        check_choice("training", "precision", self.precision, ("float32", "bfloat16"))
         if self.seed < 0:
             raise ConfigError(f"training: seed must be at least 0, got {self.seed}")
         for name in ("size", "frame_stack"):

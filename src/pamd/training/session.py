@@ -45,6 +45,7 @@ class Session:
             seed=config.seed,
             channels=self._frame_shape[0],
             device=self.device,
+            precision=config.precision,
         )
         self.logs = Logs(run)
         # Draws batches and the actions of the random phase.
