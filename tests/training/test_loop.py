@@ -156,3 +156,25 @@ def test_a_full_disk_is_an_error_that_leaves_the_last_checkpoint(
         train(toy(), tmp_path)
     (run,) = tmp_path.iterdir()
     assert [p.name for p in (run / "checkpoints").iterdir()] == ["000000010", "000000020"]
+
+
+def test_update_rows_carry_the_meters_and_a_warning_is_said_once(tmp_path: Path) -> None:
+    class Listener:
+        said: list[str] = []
+
+        def progress(self, session: Any) -> None:
+            pass
+
+        def say(self, message: str) -> None:
+            self.said.append(message)
+
+    listener = Listener()
+    # On the sphere no distance exceeds 2; a reward weight of 1000 puts most targets beyond it.
+    config = override(toy(), ("method.operator.options.reward_weight=1000.0",))
+    run = train(config, tmp_path, listener)
+    updates = [row for row in rows(run / "train.jsonl") if row["kind"] == "update"]
+    assert len(updates) > 1
+    assert updates[-1]["reach_missed"] > 0.1
+    for row in updates:
+        assert {"effective_rank", "gradient_head", "gradient_encoder", "probe_reduction"} <= row.keys()
+    assert sum("reach" in message for message in listener.said) == 1

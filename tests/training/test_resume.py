@@ -49,8 +49,11 @@ def test_killed_at_arbitrary_moments(tmp_path: Path, method: str, storage: str) 
     kills = 0
     for _ in range(40):
         process = start(config, root)
-        # Wait until it is under way, then for a random while: kills fall into steps, evaluations and checkpoints.
-        deadline = time.monotonic() + rng.uniform(2.0, 4.5)
+        # Wait until it is under way, however busy the machine, then for a random while: kills fall into steps,
+        # evaluations and checkpoints.
+        while process.poll() is None and not list(root.glob("*/train.jsonl")):
+            time.sleep(0.01)
+        deadline = time.monotonic() + rng.uniform(0.2, 3.5)
         while process.poll() is None and time.monotonic() < deadline:
             time.sleep(0.01)
         if process.poll() is None:

@@ -67,7 +67,7 @@ class Agent:
     def update(self, batch: Batch) -> dict[str, Tensor]:
         """One update: critic, then transition and metric, then actor and temperature, then targets."""
         self.updates += 1
-        encoded = self._encode(batch)
+        encoded = self.encode(self._augmented(batch))
         sac = self.method.sac
         with torch.autocast(self.device.type, torch.bfloat16, enabled=self.precision == "bfloat16"):
             losses = self._critic_and_representation(batch, encoded)
@@ -76,6 +76,13 @@ class Agent:
         if self.updates % sac.targets_every == 0:
             self._follow_targets()
         return {name: value for loss in losses for name, value in loss.metrics.items()}
+
+    def encode(self, batch: Batch) -> EncodedBatch:
+        """What the networks, as they stand, see of a batch; computed when asked for."""
+        slow = {"ema": self.nets.target_encoder}
+        if self.nets.periodic_encoder is not None:
+            slow["periodic"] = self.nets.periodic_encoder
+        return EncodedBatch(batch, self.nets.encoder, slow)
 
     def synchronise(self, decisions: int) -> None:
         """Copy the encoder to its periodic copy when its period is over; to be called at every decision."""
@@ -98,14 +105,11 @@ class Agent:
         self.generator.set_state(tensors["generator"].cpu())
         self.updates = int(tensors["updates"])
 
-    def _encode(self, batch: Batch) -> EncodedBatch:
-        if self.scale.random_shift:
-            shifted = [random_shift(x, self.scale.random_shift, self.generator) for x in (batch.obs, batch.next_obs)]
-            batch = Batch(shifted[0], batch.action, batch.reward, shifted[1], batch.not_done)
-        slow = {"ema": self.nets.target_encoder}
-        if self.nets.periodic_encoder is not None:
-            slow["periodic"] = self.nets.periodic_encoder
-        return EncodedBatch(batch, self.nets.encoder, slow)
+    def _augmented(self, batch: Batch) -> Batch:
+        if not self.scale.random_shift:
+            return batch
+        shifted = [random_shift(x, self.scale.random_shift, self.generator) for x in (batch.obs, batch.next_obs)]
+        return Batch(shifted[0], batch.action, batch.reward, shifted[1], batch.not_done)
 
     def _critic_and_representation(self, batch: Batch, encoded: EncodedBatch) -> list[Loss]:
         method = self.method

@@ -16,7 +16,7 @@ from pamd.objective import metric_loss
 from pamd.operators import Operator
 from pamd.types import Batch, Latents, Loss
 
-__all__ = ["metric_term", "model_term"]
+__all__ = ["metric_latents", "metric_term", "model_term"]
 
 
 def model_term(
@@ -50,6 +50,21 @@ def metric_term(
     generator: torch.Generator,
 ) -> Loss:
     """eq:metric_loss on this batch, weighted; gradients reach `encoded.z` and `distance` alone."""
+    latents = metric_latents(method, batch, encoded, operator, transition, generator)
+    return metric_loss(
+        latents, distance, operator, method.objective, target_distance=target_distance, generator=generator
+    )
+
+
+def metric_latents(
+    method: Method,
+    batch: Batch,
+    encoded: EncodedBatch,
+    operator: Operator[Any],
+    transition: Transition | None,
+    generator: torch.Generator,
+) -> Latents:
+    """What distance and operator read of this batch; only `z` carries a gradient."""
     needs = operator.needs
     fields: dict[str, Tensor] = {}
     if method.objective.right == "target":
@@ -59,10 +74,7 @@ def metric_term(
     if needs & {"next_mean", "next_std", "next_sample"}:
         assert transition is not None
         fields |= _predicted(encoded.fixed_z(method.target_encoder), batch.action, transition, generator)
-    latents = Latents(z=encoded.z, reward=batch.reward, **fields)
-    return metric_loss(
-        latents, distance, operator, method.objective, target_distance=target_distance, generator=generator
-    )
+    return Latents(z=encoded.z, reward=batch.reward, **fields)
 
 
 @torch.no_grad()

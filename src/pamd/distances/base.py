@@ -105,6 +105,13 @@ class Distance(nn.Module, ABC, Generic[ConfigT]):
         """The value of a pair z = z' where `laws.self_zero` holds: 0, or what a root guard leaves."""
         return 0.0
 
+    def largest(self, length: float) -> float:
+        """The largest value (coordinate-wise: of one coordinate) over pairs of latents of at most this length.
+
+        What lies beyond it no encoder of such latents can express; infinity where there is no such bound.
+        """
+        return float("inf")
+
     def _all_pairs(self, z: Tensor, z_prime: Tensor) -> Tensor:
         """[B, d], [C, d] -> [B, C]; the plain way, in chunks of rows. Overridden where a matrix form exists."""
         columns = z_prime.shape[0]

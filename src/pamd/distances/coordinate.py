@@ -22,3 +22,7 @@ class Coordinate(Distance[NoOptions]):
 
     def _measure(self, z: Tensor, z_prime: Tensor, penalised: bool, generator: Any) -> tuple[Tensor, None]:
         return F.smooth_l1_loss(z, z_prime, reduction="none"), None
+
+    def largest(self, length: float) -> float:
+        displacement = 2 * length
+        return displacement - 0.5 if displacement >= 1 else displacement**2 / 2

@@ -34,6 +34,9 @@ class Cosine(Distance[CosineConfig]):
     def _measure(self, z: Tensor, z_prime: Tensor, penalised: bool, generator: Any) -> tuple[Tensor, None]:
         return 1 - (self._unit(z) * self._unit(z_prime)).sum(-1), None
 
+    def largest(self, length: float) -> float:
+        return 2.0 if self.config.normalised else 1 + length**2
+
     def _all_pairs(self, z: Tensor, z_prime: Tensor) -> Tensor:
         return 1 - self._unit(z) @ self._unit(z_prime).T
 

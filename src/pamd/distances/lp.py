@@ -22,6 +22,10 @@ class _Norm(Distance[NoOptions]):
     def _measure(self, z: Tensor, z_prime: Tensor, penalised: bool, generator: Any) -> tuple[Tensor, None]:
         return torch.linalg.vector_norm(z - z_prime, ord=self.order, dim=-1), None
 
+    def largest(self, length: float) -> float:
+        # The longest displacement is 2 * length; its l1 norm is longest along a diagonal of the cube.
+        return 2 * length * float(self.latent_dim ** (1 / self.order - 1 / 2))
+
     def _all_pairs(self, z: Tensor, z_prime: Tensor) -> Tensor:
         return pairwise_norm(z, z_prime, self.order)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -36,6 +37,9 @@ class Mico(Distance[MicoConfig]):
         u, v = F.normalize(z, dim=-1), F.normalize(z_prime, dim=-1)
         angle = _angle(torch.linalg.vector_norm(u - v, dim=-1), torch.linalg.vector_norm(u + v, dim=-1))
         return (z.square().sum(-1) + z_prime.square().sum(-1)) / 2 + self.config.beta * angle, None
+
+    def largest(self, length: float) -> float:
+        return length**2 + self.config.beta * math.pi
 
     def _all_pairs(self, z: Tensor, z_prime: Tensor) -> Tensor:
         u, v = F.normalize(z, dim=-1), F.normalize(z_prime, dim=-1)

@@ -133,6 +133,12 @@ class QuadraticForm(Distance[QuadraticT]):
         upper = length if self.config.trace_normalised else torch.full_like(length, float("inf"))
         return self._root(length * self._ridge / self._scale(form.trace)), self._root(upper)
 
+    def largest(self, length: float) -> float:
+        """By the upper bound of lem:spectral_sandwich: that of l2, the root's guard added."""
+        if not self.config.trace_normalised:
+            return float("inf")
+        return float(self._root(torch.tensor(4.0 * length**2, dtype=torch.float64)))
+
     @property
     def floor(self) -> float:
         return float(self.config.root_epsilon**0.5)

@@ -12,6 +12,7 @@ from typing import Protocol
 
 import torch
 
+from pamd.agent.meters import read_meters, warnings
 from pamd.errors import CheckpointError, DivergenceError, PamdError, RunInterrupted
 from pamd.training import checkpoint
 from pamd.training.clock import Every, Stopwatch
@@ -113,7 +114,18 @@ def _loop(session: Session, observer: Observer, stop: _Stop) -> None:
             return
         decide(session, clock)
         learn(session, clock)
+        _say_once(session, observer)
         observer.progress(session)
+
+
+def _say_once(session: Session, observer: Observer) -> None:
+    """Hand on what the meters warn of, each kind once: its first words are its name."""
+    for warning in session.warnings:
+        kind = warning.partition(":")[0]
+        if kind not in session.warned:
+            session.warned.add(kind)
+            observer.say(f"at decision {session.budget.decisions}: {warning}")
+    session.warnings.clear()
 
 
 def decide(session: Session, clock: Stopwatch) -> None:
@@ -147,9 +159,9 @@ def learn(session: Session, clock: Stopwatch) -> None:
         return
     for _ in range(sac.first_updates if past == 0 else 1):
         with clock.section("sample"):
-            batch = session.replay.sample(config.scale.batch, session.rng)
+            batch = _to(session.replay.sample(config.scale.batch, session.rng), session.device)
         with clock.section("update"):
-            metrics = session.agent.update(_to(batch, session.device))
+            metrics = session.agent.update(batch)
         session.budget = session.budget._replace(updates=session.budget.updates + 1)
         session.metrics.update(metrics)
         # On CUDA asking at every update would stall the device; there it is asked before a row and a checkpoint.
@@ -158,7 +170,10 @@ def learn(session: Session, clock: Stopwatch) -> None:
     if session.budget.decisions % config.log_every == 0:
         _check_finite(session)
         values = {name: float(value) for name, value in session.metrics.items()}
-        session.logs.write("train", {"kind": "update", **session.budget._asdict(), **values})
+        with clock.section("meters"):
+            meters = read_meters(session.agent, batch)
+        session.warnings += warnings(meters)
+        session.logs.write("train", {"kind": "update", **session.budget._asdict(), **values, **meters})
         _log_time(session, clock)
 
 

@@ -58,6 +58,9 @@ class Session:
         self.episode_return, self.episode_length = 0.0, 0
         self.metrics: dict[str, torch.Tensor | float] = {}
         """Each metric's newest value: not every update brings all, the actor's come with every second."""
+        self.warnings: list[str] = []
+        """What the meters said and nobody has been told yet."""
+        self.warned: set[str] = set()
         self.replay: Replay
         self.obs: NDArray[np.uint8]
 

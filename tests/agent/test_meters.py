@@ -1,0 +1,91 @@
+"""Meters: closed forms, bounds that hold, and an agent left as it was."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import pytest
+import torch
+from tests.agent.batches import make_batch
+from tests.agent.test_agent import equal, updated
+
+from pamd.agent import Agent, Part
+from pamd.agent.meters import effective_rank, longest_latent, read_meters, warnings
+from pamd.methods import method, scale
+
+
+def test_effective_rank_has_its_closed_forms() -> None:
+    d = 6
+    isotropic = torch.cat([torch.eye(d), -torch.eye(d)])
+    assert effective_rank(isotropic) == pytest.approx(d)
+    line = torch.linspace(-1, 1, 9)[:, None] * torch.ones(d)
+    assert effective_rank(line) == pytest.approx(1)
+    assert effective_rank(5 + 3 * line) == pytest.approx(1), "neither place nor size counts"
+    assert effective_rank(torch.ones(9, d)) == 0
+
+
+@pytest.mark.parametrize("name", ["sac", "deepmdp", "dbc", "dbc-det+pamd", "mico", "simsr", "simsr+mlp", "simsr+pamd"])
+def test_reading_changes_nothing(name: str) -> None:
+    read, left = updated(name), updated(name)
+    meters = read_meters(read, make_batch(9))
+    assert equal(read, left)
+    assert all(torch.isfinite(torch.tensor(value)) for value in meters.values())
+    read.update(make_batch(10))
+    left.update(make_batch(10))
+    assert equal(read, left)
+    assert read_meters(read, make_batch(9)) == read_meters(left, make_batch(9))
+
+
+def test_which_meters_there_are_follows_from_the_method() -> None:
+    latents = {"effective_rank"}
+    loss = {"gradient_encoder", "reach_fixed_point"}
+    bounded = {"reach_largest", "reach_missed"}
+    learned = {"gradient_head", "probe_reduction"}
+    assert read_meters(updated("sac"), make_batch()).keys() == latents
+    assert read_meters(updated("dbc-det"), make_batch()).keys() == latents | loss | bounded
+    assert read_meters(updated("simsr+pamd"), make_batch()).keys() == latents | loss | bounded | learned
+    assert read_meters(updated("simsr+mlp"), make_batch()).keys() == latents | loss | learned
+
+
+@pytest.mark.parametrize("name", ["dbc-det", "simsr"])
+def test_no_latent_is_longer_than_the_longest(name: str) -> None:
+    agent = updated(name, count=1)
+    norm = agent.nets.encoder.head.norm
+    if norm is not None:
+        torch.nn.init.normal_(norm.weight, generator=torch.Generator().manual_seed(0))
+        torch.nn.init.normal_(norm.bias, generator=torch.Generator().manual_seed(1))
+    z = agent.encode(make_batch(3)).z.detach()
+    assert float(z.norm(dim=-1).max()) <= longest_latent(agent.nets.encoder) * (1 + 1e-5)
+
+
+def test_targets_out_of_reach_are_counted_and_c_r_is_named() -> None:
+    batch = make_batch(0)
+    far = dataclasses.replace(batch, reward=1000 * batch.reward)
+    meters = read_meters(updated("simsr+pamd"), far)
+    assert meters["reach_largest"] == pytest.approx(2, rel=1e-3)
+    assert meters["reach_missed"] > 0.8
+    assert meters["reach_fixed_point"] == pytest.approx(float(far.reward.max() - far.reward.min()) / 0.01, rel=1e-4)
+    (warning,) = warnings(meters)
+    assert "c_R" in warning
+    assert "reward_weight" in warning
+    near = method("simsr+pamd", operator=Part("independent", {"next_latents": "model", "reward_weight": "1-gamma"}))
+    agent = Agent(near, scale("smoke"), action_dim=2, seed=0)
+    assert read_meters(agent, batch)["reach_missed"] == 0
+    assert warnings(read_meters(agent, batch)) == []
+
+
+def test_collapsed_latents_raise_the_alarm() -> None:
+    agent = updated("dbc-det+pamd", count=1)
+    torch.nn.init.zeros_(agent.nets.encoder.head.linear.weight)
+    (warning,) = warnings(read_meters(agent, make_batch()))
+    assert warning.startswith("collapse:")
+
+
+def test_the_probe_tells_a_head_that_absorbs_from_one_that_cannot() -> None:
+    """`mlp` fits any values on fixed latents; the global diagonal has d numbers for all pairs."""
+    batch = make_batch(1)
+    reduction = {
+        name: read_meters(updated(name, count=2), batch)["probe_reduction"] for name in ("simsr+mlp", "simsr+diagonal")
+    }
+    assert reduction["simsr+mlp"] > 0.5
+    assert reduction["simsr+mlp"] > reduction["simsr+diagonal"] + 0.2
