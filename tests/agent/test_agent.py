@@ -67,7 +67,7 @@ def test_joint_gradient_is_the_sum_of_the_sequential_ones_at_equal_weights() -> 
 
     def gradient(terms: list[str]) -> list[torch.Tensor]:
         agent.generator.set_state(generator)
-        encoded = agent._encode(batch)
+        encoded = agent.encode(batch)
         losses = [agent._critic_term(batch, encoded), *agent._model_term(batch, encoded)]
         losses += agent._metric_term(batch, encoded)
         wanted = {"critic": losses[:1], "representation": losses[1:]}

@@ -67,7 +67,7 @@ TABLE = [
 @pytest.mark.parametrize(("term", "name", "expected"), TABLE, ids=lambda value: value if isinstance(value, str) else "")
 def test_a_term_reaches_what_it_must_and_no_more(term: str, name: str, expected: set[str], fidelity: str) -> None:
     agent, batch = make_agent(name, fidelity), make_batch(1)
-    encoded = agent._encode(batch)
+    encoded = agent.encode(batch)
     if term == "critic":
         agent._critic_term(batch, encoded).value.backward()
     elif term == "model":

@@ -16,7 +16,7 @@ from pamd.agent.augment import random_shift
 from pamd.agent.critic import bootstrap, critic_loss
 from pamd.agent.encoded import EncodedBatch
 from pamd.agent.method import Method, Scale
-from pamd.agent.networks import Networks, follow, load_optimiser, make_optimisers
+from pamd.agent.networks import Isolated, Networks, follow, load_optimiser, make_optimisers
 from pamd.agent.representation import metric_term, model_term
 from pamd.agent.temperature import temperature_loss
 from pamd.operators import Operator, operator
@@ -67,27 +67,35 @@ class Agent:
     def update(self, batch: Batch) -> dict[str, Tensor]:
         """One update: critic, then transition and metric, then actor and temperature, then targets."""
         self.updates += 1
-        encoded = self.encode(self._augmented(batch))
+        batch = self._augmented(batch)
+        encoded = self.encode(batch)
         sac = self.method.sac
         with torch.autocast(self.device.type, torch.bfloat16, enabled=self.precision == "bfloat16"):
-            losses = self._critic_and_representation(batch, encoded)
+            losses = self._critic_and_representation(batch, encoded) + self._isolated(batch)
             if self.updates % sac.actor_every == 0:
                 losses += self._actor_and_temperature(encoded)
         if self.updates % sac.targets_every == 0:
             self._follow_targets()
         return {name: value for loss in losses for name, value in loss.metrics.items()}
 
-    def encode(self, batch: Batch) -> EncodedBatch:
-        """What the networks, as they stand, see of a batch; computed when asked for."""
-        slow = {"ema": self.nets.target_encoder}
-        if self.nets.periodic_encoder is not None:
-            slow["periodic"] = self.nets.periodic_encoder
-        return EncodedBatch(batch, self.nets.encoder, slow)
+    def encode(self, batch: Batch, measured: bool = False) -> EncodedBatch:
+        """What the networks, as they stand, see of a batch; computed when asked for.
+
+        `measured`: as the distance sees it, which is the same unless the metric is isolated.
+        """
+        nets = self.nets.measured if measured else self.nets
+        slow = {"ema": nets.target_encoder}
+        if nets.periodic_encoder is not None:
+            slow["periodic"] = nets.periodic_encoder
+        return EncodedBatch(batch, nets.encoder, slow)
 
     def synchronise(self, decisions: int) -> None:
         """Copy the encoder to its periodic copy when its period is over; to be called at every decision."""
-        if self.nets.periodic_encoder is not None and decisions % self.method.target_period == 0:
-            follow(self.nets.periodic_encoder, self.nets.encoder, 1.0)
+        if decisions % self.method.target_period:
+            return
+        for nets in self._sides():
+            if nets.periodic_encoder is not None:
+                follow(nets.periodic_encoder, nets.encoder, 1.0)
 
     def tensors(self) -> dict[str, Tensor]:
         """The whole state, flat: weights, optimiser states, generator."""
@@ -114,7 +122,7 @@ class Agent:
     def _critic_and_representation(self, batch: Batch, encoded: EncodedBatch) -> list[Loss]:
         method = self.method
         critic = self._critic_term(batch, encoded)
-        model, metric = self._model_term, self._metric_term
+        model, metric = self._model_term, self._shared_metric_term
         if method.schedule == "joint":
             losses = [critic, *model(batch, encoded), *metric(batch, encoded)]
             self._step(losses, "critic", "model")
@@ -153,10 +161,26 @@ class Agent:
         nets, method = self.nets, self.method
         if nets.distance is None or self.operator is None:
             return []
-        slow = nets.target_distance or nets.distance
-        return [
-            metric_term(method, batch, encoded, nets.distance, slow, self.operator, nets.transition, self.generator)
-        ]
+        slow, model = nets.target_distance or nets.distance, nets.measured.transition
+        return [metric_term(method, batch, encoded, nets.distance, slow, self.operator, model, self.generator)]
+
+    def _shared_metric_term(self, batch: Batch, encoded: EncodedBatch) -> list[Loss]:
+        """The metric loss on the agent's own encoder; none where it is isolated, with a step of its own."""
+        return [] if self.nets.isolated is not None else self._metric_term(batch, encoded)
+
+    def _isolated(self, batch: Batch) -> list[Loss]:
+        """The metric step of the second encoder; then its latent model learns, without a say in the encoder."""
+        isolated = self.nets.isolated
+        if isolated is None:
+            return []
+        encoded = self.encode(batch, measured=True)
+        metric = self._metric_term(batch, encoded)
+        self._step(metric, "isolated")
+        encoded.forget()
+        if isolated.transition is not None:
+            model = model_term(self.method, batch, encoded, isolated.transition, None, self.generator)
+            self._step([model], "isolated_model")
+        return metric
 
     def _actor_and_temperature(self, encoded: EncodedBatch) -> list[Loss]:
         nets = self.nets
@@ -182,9 +206,14 @@ class Agent:
             for optimiser in optimisers:
                 optimiser.step()
 
+    def _sides(self) -> list[Networks | Isolated]:
+        """The networks that have an encoder with slow copies."""
+        return [self.nets] if self.nets.isolated is None else [self.nets, self.nets.isolated]
+
     def _follow_targets(self) -> None:
         sac, nets = self.method.sac, self.nets
         follow(nets.target_critic, nets.critic, sac.critic_tau)
-        follow(nets.target_encoder, nets.encoder, sac.encoder_tau)
+        for part in self._sides():
+            follow(part.target_encoder, part.encoder, sac.encoder_tau)
         if nets.target_distance is not None and nets.distance is not None:
             follow(nets.target_distance, nets.distance, sac.encoder_tau)

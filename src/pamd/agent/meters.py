@@ -37,11 +37,11 @@ OUT_OF_REACH = 0.1
 def read_meters(agent: Agent, batch: Batch) -> dict[str, float]:
     """The meters on one batch; without a metric loss, the latents' alone."""
     generator = torch.Generator().manual_seed(agent.updates)
-    encoded, distance, operator = agent.encode(batch), agent.nets.distance, agent.operator
+    encoded, distance, operator = agent.encode(batch, measured=True), agent.nets.distance, agent.operator
     meters = {"effective_rank": effective_rank(encoded.z.detach())}
     if distance is None or operator is None:
         return meters
-    latents = metric_latents(agent.method, batch, encoded, operator, agent.nets.transition, generator)
+    latents = metric_latents(agent.method, batch, encoded, operator, agent.nets.measured.transition, generator)
     pairs = make_pairs("permutation", len(latents), generator, latents.z.device)
     target = operator.target(latents, pairs, agent.nets.target_distance or distance)
     meters |= _gradients(agent, latents, distance, operator, generator)
@@ -98,7 +98,7 @@ def _reach(
 ) -> dict[str, float]:
     """How much of the target [P] the distance can express, and how far targets may go in the end."""
     config = operator.config
-    largest = distance.largest(longest_latent(agent.nets.encoder))
+    largest = distance.largest(longest_latent(agent.nets.measured.encoder))
     spread = float(latents.reward.max() - latents.reward.min())
     meters = {"reach_fixed_point": config.c_R * spread / (1 - config.gamma * config.transition_weight)}
     if math.isinf(largest):
@@ -114,7 +114,7 @@ def _gradients(
     loss, _ = metric_loss(
         latents, distance, operator, agent.method.objective, target_distance=slow, generator=generator
     )
-    head, encoder = list(distance.parameters()), list(agent.nets.encoder.parameters())
+    head, encoder = list(distance.parameters()), list(agent.nets.measured.encoder.parameters())
     found = torch.autograd.grad(loss, [*head, *encoder], allow_unused=True)
     sizes = {"gradient_encoder": _norm(found[len(head) :])}
     return sizes | ({"gradient_head": _norm(found[: len(head)])} if head else {})

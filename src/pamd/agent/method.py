@@ -116,6 +116,9 @@ class Method:
     weight_decay: float = 1e-7
     """Of transition and reward decoder."""
 
+    isolate_metric: bool = False
+    """A second encoder learns from the metric loss alone, beside an agent that has no metric loss: so the metric is
+    measured apart from its use."""
     schedule: Literal["sequential", "joint"] = "sequential"
     """Critic step, then transition + metric step; or one backward pass for all losses, one optimiser state."""
     sac: Sac = field(default_factory=Sac)
@@ -126,6 +129,8 @@ class Method:
         check_choice(what, "schedule", self.schedule, ("sequential", "joint"))
         if (self.distance is None) != (self.operator is None):
             raise ConfigError(f"{what}: a distance needs an operator, and an operator a distance")
+        if self.isolate_metric and self.distance is None:
+            raise ConfigError(f"{what}: isolate_metric needs a metric loss, and this method has none")
         if self.reward_decoder and self.transition == "none":
             raise ConfigError(f"{what}: the reward decoder reads the predicted next latent; it needs a transition")
         if self.target_encoder == "online" and self.objective.right == "target":

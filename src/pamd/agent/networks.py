@@ -23,7 +23,7 @@ from pamd.nets import (
     Transition,
 )
 
-__all__ = ["Networks", "follow", "load_optimiser", "make_optimisers"]
+__all__ = ["Isolated", "Networks", "follow", "load_optimiser", "make_optimisers"]
 
 
 class Networks(nn.Module):
@@ -43,12 +43,30 @@ class Networks(nn.Module):
         if method.distance is not None:
             self.distance = distance(method.distance.name, latent_dim=d, **method.distance.options)
 
+        self.isolated = Isolated(method, scale, channels, action_dim) if method.isolate_metric else None
         self.target_encoder = _slow_copy(self.encoder)
         self.target_critic = _slow_copy(self.critic)
-        self.periodic_encoder = _slow_copy(self.encoder) if method.target_encoder == "periodic" else None
+        self.periodic_encoder = _periodic_copy(method, self.encoder)
         self.target_distance = None
         if self.distance is not None and method.target_distance == "ema":
             self.target_distance = _slow_copy(self.distance)
+
+    @property
+    def measured(self) -> Networks | Isolated:
+        """Whose encoder, slow copies and latent model the distance works on."""
+        return self.isolated or self
+
+
+class Isolated(nn.Module):
+    """An encoder that nothing but the metric loss trains, its slow copies, and a latent model that learns from it."""
+
+    def __init__(self, method: Method, scale: Scale, channels: int, action_dim: int) -> None:
+        super().__init__()
+        convolutions = Convolutions(channels * scale.frame_stack, scale.size, scale.filters, scale.strides)
+        self.encoder = Encoder(convolutions, method.latent_dim, method.latent_space)
+        self.transition = _transition(method, action_dim)
+        self.target_encoder = _slow_copy(self.encoder)
+        self.periodic_encoder = _periodic_copy(method, self.encoder)
 
 
 def make_optimisers(method: Method, nets: Networks) -> dict[str, torch.optim.Adam]:
@@ -61,7 +79,10 @@ def make_optimisers(method: Method, nets: Networks) -> dict[str, torch.optim.Ada
     metric = [] if nets.distance is None else list(nets.distance.parameters())
     model = [p for part in (nets.transition, nets.reward_decoder) if part is not None for p in part.parameters()]
     parts = {"critic": encoder + critic, "actor": list(nets.actor.parameters())}
-    with_critic = method.schedule == "joint" or method.metric_in == "critic"
+    if nets.isolated is not None:
+        parts["isolated"] = [*nets.isolated.encoder.parameters(), *metric]
+        metric = []
+    with_critic = method.schedule == "joint" or method.metric_in == "critic" or nets.isolated is not None
     if with_critic:
         parts["critic"] = parts["critic"] + metric
     if method.schedule == "sequential" and (model or (nets.distance is not None and not with_critic)):
@@ -70,6 +91,10 @@ def make_optimisers(method: Method, nets: Networks) -> dict[str, torch.optim.Ada
     if model:
         optimisers["model"] = torch.optim.Adam(
             model, lr=sac.learning_rate, weight_decay=method.weight_decay, fused=True
+        )
+    if nets.isolated is not None and nets.isolated.transition is not None:
+        optimisers["isolated_model"] = torch.optim.Adam(
+            nets.isolated.transition.parameters(), lr=sac.learning_rate, weight_decay=method.weight_decay, fused=True
         )
     optimisers["temperature"] = torch.optim.Adam(
         [nets.log_temperature], lr=sac.temperature_learning_rate, betas=(sac.temperature_beta1, 0.999), fused=True
@@ -94,6 +119,11 @@ def load_optimiser(optimiser: torch.optim.Adam, tensors: Mapping[str, Tensor]) -
 def follow(slow: nn.Module, fast: nn.Module, tau: float) -> None:
     """Move the slow copy towards the fast network by a fraction tau; 1 copies."""
     torch._foreach_lerp_(list(slow.parameters()), list(fast.parameters()), tau)
+
+
+def _periodic_copy(method: Method, encoder: Encoder) -> Encoder | None:
+    copied: Encoder | None = _slow_copy(encoder) if method.target_encoder == "periodic" else None
+    return copied
 
 
 def _slow_copy(network: Any) -> Any:
