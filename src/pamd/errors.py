@@ -7,6 +7,7 @@ from collections.abc import Iterable
 
 __all__ = [
     "CheckpointError",
+    "ClipError",
     "ConfigError",
     "DivergenceError",
     "DtypeError",
@@ -68,6 +69,10 @@ class RenderError(PamdError):
 
 class TaskError(PamdError):
     """An environment cannot be built here, was used out of turn, or failed while it ran."""
+
+
+class ClipError(PamdError):
+    """A video or picture for a background is missing, or is not one."""
 
 
 class CheckpointError(PamdError):

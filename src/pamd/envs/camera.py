@@ -5,15 +5,19 @@ from __future__ import annotations
 import atexit
 import functools
 import weakref
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from pamd.envs.backend import import_simulator, no_backend
+from pamd.envs.task import Adjust, Shot
 from pamd.errors import ConfigError, RenderError
 
 __all__ = ["Camera"]
+
+SKY_SHARE = 0.01
+"""A task whose camera shows less sky than this has its floor for a background."""
 
 
 class Camera:
@@ -30,12 +34,62 @@ class Camera:
         self._terrain: NDArray[Any] | None = None
         self._options: Any = None
         self._renderers: dict[int, Any] = {}
+        self._backdrop: Literal["sky", "floor"] | None = None
         # An environment that was never closed must let go of its context before EGL is shut down, or Python's exit is
         # full of tracebacks. Only a handler registered after MuJoCo's own runs before it: not so weakref.finalize.
         self._at_exit = functools.partial(_close, weakref.ref(self))
 
-    def draw(self, model: Any, data: Any, size: int) -> NDArray[np.uint8]:
-        """A new RGB picture [size, size, 3] of mujoco.MjModel `model` in the state mujoco.MjData `data`."""
+    def draw(self, model: Any, data: Any, size: int, adjust: Adjust | None = None) -> NDArray[np.uint8]:
+        """A new RGB picture [size, size, 3] of mujoco.MjModel `model` in the state mujoco.MjData `data`.
+
+        `adjust` may change the scene (mujoco.MjvScene) before it is drawn: it never reaches the simulation.
+        """
+        picture: NDArray[np.uint8] = self._stage(model, data, size, adjust).render()
+        return picture
+
+    def shoot(self, model: Any, data: Any, size: int, adjust: Adjust | None = None, *, bare: bool = False) -> Shot:
+        """As `draw`, with a mask [size, size] of the background by MuJoCo's segmentation: the sky, id -1.
+
+        Where the camera sees no sky in the model's own first pose (reacher, point_mass), the floor is background too.
+        `bare` leaves open what the picture shows in the background, for who paints over it: that is cheaper.
+        The picture is that of `draw`; only where a floor reaches farther than the box that the sky is painted on
+        (quadruped_walk), `draw` shows a pixel or two of sky in front of that floor.
+        """
+        mujoco = import_simulator("mujoco")
+        backdrop = self.backdrop(model, size)
+        renderer = self._stage(model, data, size, adjust)
+        scene = renderer.scene
+        # What is transparent, or smoothed by multisampling, mixes with the sky behind it: there the sky must be drawn.
+        hard = self._fast and all(geom.rgba[3] >= 1 for geom in scene.geoms[: scene.ngeom])
+        if hard and (bare or backdrop == "sky"):
+            scene.flags[mujoco.mjtRndFlag.mjRND_SKYBOX] = False
+        picture: NDArray[np.uint8] = renderer.render()
+        if backdrop == "floor" or not hard:
+            return Shot(picture, _segmented_background(mujoco, renderer, with_floor=backdrop == "floor"))
+        sky = _untouched(mujoco, renderer)
+        if not bare:
+            scene.flags[mujoco.mjtRndFlag.mjRND_SKYBOX] = True
+            scene.ngeom = 0
+            np.copyto(picture, renderer.render(), where=sky[:, :, None])
+        return Shot(picture, sky)
+
+    def backdrop(self, model: Any, size: int) -> Literal["sky", "floor"]:
+        """What is behind everything else for this camera; decided in the model's first pose, so once and for all."""
+        if self._is_stale(model):
+            self.close()
+        if self._backdrop is None:
+            mujoco = import_simulator("mujoco")
+            data = mujoco.MjData(model)
+            mujoco.mj_forward(model, data)
+            renderer = self._stage(model, data, size)
+            sky = _segmented_background(mujoco, renderer, with_floor=False).mean()
+            if sky < SKY_SHARE and not _segmented_background(mujoco, renderer, with_floor=True).any():
+                raise ConfigError(f"camera {self._camera} shows neither sky nor floor: there is no background")
+            self._backdrop = "floor" if sky < SKY_SHARE else "sky"
+        return self._backdrop
+
+    def _stage(self, model: Any, data: Any, size: int, adjust: Adjust | None = None) -> Any:
+        """The renderer of this size with the scene of this state."""
         if self._is_stale(model):
             self.close()
         mujoco = import_simulator("mujoco")
@@ -43,18 +97,21 @@ class Camera:
         if renderer is None:
             renderer = self._renderers[size] = self._open(mujoco, model, size)
         renderer.update_scene(data, self._camera, self._options)
+        flags = renderer.scene.flags
+        flags[mujoco.mjtRndFlag.mjRND_SKYBOX] = True
         if self._fast:
-            renderer.scene.flags[mujoco.mjtRndFlag.mjRND_SHADOW] = False
-            renderer.scene.flags[mujoco.mjtRndFlag.mjRND_REFLECTION] = False
-        picture: NDArray[np.uint8] = renderer.render()
-        return picture
+            flags[mujoco.mjtRndFlag.mjRND_SHADOW] = False
+            flags[mujoco.mjtRndFlag.mjRND_REFLECTION] = False
+        if adjust is not None:
+            adjust(model, renderer.scene)
+        return renderer
 
     def close(self) -> None:
         """Free every context. The next picture opens a new one."""
         for renderer in self._renderers.values():
             renderer.close()
         self._renderers.clear()
-        self._model = self._terrain = None
+        self._model = self._terrain = self._backdrop = None
         atexit.unregister(self._at_exit)
 
     def _is_stale(self, model: Any) -> bool:
@@ -86,6 +143,40 @@ class Camera:
         atexit.unregister(self._at_exit)
         atexit.register(self._at_exit)
         return renderer
+
+
+def _segmented_background(mujoco: Any, renderer: Any, *, with_floor: bool) -> NDArray[np.bool_]:
+    """[H, W]: where the scene, drawn once more in its objects' numbers, shows nothing or the floor."""
+    scene = renderer.scene
+    before = scene.flags.copy()
+    scene.flags[mujoco.mjtRndFlag.mjRND_SEGMENT] = True
+    scene.flags[mujoco.mjtRndFlag.mjRND_IDCOLOR] = True
+    colours = renderer.render().astype(np.int32)
+    np.copyto(scene.flags, before)
+    numbers = colours[..., 0] + (colours[..., 1] << 8) + (colours[..., 2] << 16)  # segid + 1; 0 is the sky
+    is_background = np.zeros(scene.ngeom + 1, np.bool_)
+    is_background[0] = True
+    if with_floor:
+        grounds = (mujoco.mjtGeom.mjGEOM_PLANE, mujoco.mjtGeom.mjGEOM_HFIELD)
+        for geom in scene.geoms[: scene.ngeom]:
+            # Planes that stand upright are walls, which are part of the task.
+            if geom.type in grounds and geom.segid >= 0 and geom.mat[2, 2] > 0.5:
+                is_background[geom.segid + 1] = True
+    background: NDArray[np.bool_] = is_background[numbers]
+    return background
+
+
+def _untouched(mujoco: Any, renderer: Any) -> NDArray[np.bool_]:
+    """[H, W]: where the picture just drawn without a sky still has the depth that it was cleared to.
+
+    The same pixels as those of segmentation id -1, without drawing twice.
+    """
+    height, width = renderer.height, renderer.width
+    depth = np.empty((height, width), np.float32)
+    mujoco.mjr_readPixels(None, depth, mujoco.MjrRect(0, 0, width, height), renderer._mjr_context)
+    # mujoco.Renderer has MuJoCo give depths such that the far plane, and what was cleared to it, is 0.
+    cleared: NDArray[np.bool_] = depth[::-1] == 0.0
+    return cleared
 
 
 def _close(camera: weakref.ref[Camera]) -> None:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from pamd.config import check_choice
+from pamd.envs.distractors.config import DistractorConfig
 from pamd.errors import ConfigError
 
 __all__ = ["EnvConfig", "check_whole"]
@@ -33,6 +34,8 @@ class EnvConfig:
     """Whose column of the paper's action-repeat table: DBC's, or that of MICo and SimSR."""
     time_limit: int | None = None
     """Simulator frames after which an episode is truncated; None is the task's own limit."""
+    distractor: DistractorConfig | None = None
+    """What is behind the task in place of its own background; None: its own."""
 
     def __post_init__(self) -> None:
         if not isinstance(self.task, str) or not self.task.strip():

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from pamd.envs.backend import import_simulator
 from pamd.envs.camera import Camera
 from pamd.envs.config import EnvConfig
-from pamd.envs.task import FAMILIES, Outcome, Task, scale_action
+from pamd.envs.task import FAMILIES, Adjust, Outcome, Shot, Task, scale_action
 from pamd.errors import ConfigError, TaskError, UnknownNameError
 
 __all__ = ["ACTION_REPEATS", "DMControl", "suite_tasks"]
@@ -106,6 +106,10 @@ class DMControl(Task):
         # The model in use is looked up anew each time: a task may recompile it between episodes.
         physics = self._env.physics
         return self._camera.draw(physics.model.ptr, physics.data.ptr, size)
+
+    def shoot(self, size: int, adjust: Adjust | None = None, *, bare: bool = False) -> Shot:
+        physics = self._env.physics
+        return self._camera.shoot(physics.model.ptr, physics.data.ptr, size, adjust, bare=bare)
 
     def close(self) -> None:
         self._camera.close()

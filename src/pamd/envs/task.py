@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from pamd.envs.config import EnvConfig
+from pamd.errors import ConfigError
 from pamd.registry import Registry
 
-__all__ = ["FAMILIES", "Outcome", "Task", "default_action_repeat", "make_task", "scale_action"]
+__all__ = ["FAMILIES", "Adjust", "Outcome", "Shot", "Task", "default_action_repeat", "make_task", "scale_action"]
 
 
 class Outcome(NamedTuple):
@@ -24,6 +25,19 @@ class Outcome(NamedTuple):
     truncated: bool
     """Only the clock has run out."""
     info: Mapping[str, Any] = {}
+
+
+class Shot(NamedTuple):
+    """A picture that knows its background."""
+
+    frame: NDArray[np.uint8]
+    """RGB [size, size, 3]"""
+    background: NDArray[np.bool_]
+    """[size, size]: True where nothing of the task is, only what is behind it."""
+
+
+Adjust = Callable[[Any, Any], None]
+"""Given (mujoco.MjModel, mujoco.MjvScene), changes the scene that is about to be drawn."""
 
 
 class Task(ABC):
@@ -40,6 +54,8 @@ class Task(ABC):
     """Frames per episode where the simulator itself keeps no limit."""
     bare: ClassVar[bool] = False
     """True where the family's name alone is a task (`toy`)."""
+    episode: int = 0
+    """The number of the episode; whoever numbers episodes sets it before `begin`."""
 
     @abstractmethod
     def __init__(self, name: str, config: EnvConfig) -> None:
@@ -56,6 +72,16 @@ class Task(ABC):
     @abstractmethod
     def draw(self, size: int) -> NDArray[np.uint8]:
         """The present state as a new RGB picture [size, size, 3]."""
+
+    def shoot(self, size: int, adjust: Adjust | None = None, *, bare: bool = False) -> Shot:
+        """As `draw`, with the background; where `bare`, the picture there may be anything.
+
+        `adjust` changes what is drawn, not what is simulated. ConfigError where the family cannot tell.
+        """
+        raise ConfigError(
+            f"a {type(self).__name__} task cannot tell its background: distractors need a task of the DMControl suite"
+            " or toy, or distractor.mask=blue (the released rule)"
+        )
 
     def close(self) -> None:  # noqa: B027  Most simulators hold nothing that outlives them.
         """Give back what the simulator holds. May be called twice."""

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pamd.envs.config import EnvConfig
-from pamd.envs.task import FAMILIES, Outcome, Task
+from pamd.envs.task import FAMILIES, Adjust, Outcome, Shot, Task
 from pamd.errors import ConfigError, UnknownNameError
 
 __all__ = ["Toy"]
@@ -65,18 +65,31 @@ class Toy(Task):
         return Outcome(float(np.exp(-SHARPNESS * distance)), False, False)
 
     def draw(self, size: int) -> NDArray[np.uint8]:
+        return self.shoot(size).frame
+
+    def shoot(self, size: int, adjust: Adjust | None = None, *, bare: bool = False) -> Shot:
+        if adjust is not None:
+            raise ConfigError("toy has no camera and no bodies: distractor.jitter and distractor.agent_color must be 0")
         if size not in self._empty:
             self._empty[size] = np.full((size, size, 3), BACKGROUND, np.uint8)
         picture = self._empty[size].copy()
-        _paint_disc(picture, self.target, TARGET_RADIUS, TARGET)
-        _paint_disc(picture, self.position, AGENT_RADIUS, AGENT)
-        return picture
+        background = np.ones((size, size), np.bool_)
+        _paint_disc(picture, background, self.target, TARGET_RADIUS, TARGET)
+        _paint_disc(picture, background, self.position, AGENT_RADIUS, AGENT)
+        return Shot(picture, background)
 
 
 def _paint_disc(
-    picture: NDArray[np.uint8], centre: NDArray[np.float64], radius: float, colour: tuple[int, int, int]
+    picture: NDArray[np.uint8],
+    background: NDArray[np.bool_],
+    centre: NDArray[np.float64],
+    radius: float,
+    colour: tuple[int, int, int],
 ) -> None:
-    """Blend a disc into the picture [size, size, 3]; its edge is soft, so the place is seen to a part of a pixel."""
+    """Blend a disc into the picture [size, size, 3]; its edge is soft, so the place is seen to a part of a pixel.
+
+    `background` [size, size] loses what the disc covers.
+    """
     size = picture.shape[0]
     reach = radius * size
     # The centre keeps the larger disc's radius from the border, so that every state is wholly in the picture.
@@ -84,7 +97,9 @@ def _paint_disc(
     column = margin + (size - 1 - 2 * margin) * (float(centre[0]) + 1) / 2
     row = margin + (size - 1 - 2 * margin) * (1 - float(centre[1])) / 2
     top, left = max(0, int(row - reach - 1)), max(0, int(column - reach - 1))
-    patch = picture[top : int(row + reach + 2), left : int(column + reach + 2)]
+    there = (slice(top, int(row + reach + 2)), slice(left, int(column + reach + 2)))
+    patch = picture[there]
     across, down = np.arange(patch.shape[1]) + (left - column), np.arange(patch.shape[0]) + (top - row)
     cover = np.minimum(np.maximum(reach + 0.5 - np.sqrt(down[:, None] ** 2 + across**2), 0.0), 1.0)[:, :, None]
     patch[:] = np.rint(patch + cover * (np.array(colour) - patch))
+    background[there] &= cover[:, :, 0] == 0

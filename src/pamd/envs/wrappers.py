@@ -52,6 +52,7 @@ class PixelEnv(gymnasium.Env[Pixels, Action]):
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Pixels, dict[str, Any]]:
         super().reset(seed=seed)
+        self.task.episode = (options or {}).get("episode", 0)
         self.task.begin(int(self.np_random.integers(2**32)) if seed is None else seed)
         self._age = 0
         return self._frame(), {"frames": 0}
@@ -172,7 +173,7 @@ class Episodes(gymnasium.Wrapper[Pixels, Action, Pixels, Action]):
 
     def _begin(self, episode: int) -> tuple[Pixels, dict[str, Any]]:
         self._running = False
-        result = self.env.reset(seed=derive_seed(self.seed, episode))
+        result = self.env.reset(seed=derive_seed(self.seed, episode), options={"episode": episode})
         self.episode, self._actions, self._running = episode, [], True
         return result
 

@@ -1,0 +1,98 @@
+"""Clips decoded once: one file of raw frames each, mapped into the memory of every process that plays it."""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import io
+import os
+import shutil
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pamd import durable
+from pamd.envs.distractors.clips import Clip
+from pamd.errors import ResourceError
+
+__all__ = ["LIMIT_BYTES", "cache_directory", "cache_path", "check_room", "digest", "forecast", "open_frames", "store"]
+
+LIMIT_BYTES = 8_000_000_000
+"""More than this is not decoded for one environment: it would be a slip, or a thing to say in `frames` or `*_clips`."""
+
+
+def cache_directory() -> Path:
+    """Where decoded clips lie: PAMD_CACHE, or the user's cache. It may be removed at any time; it is made anew."""
+    if own := os.environ.get("PAMD_CACHE"):
+        return Path(own).expanduser() / "clips"
+    base = os.environ.get("XDG_CACHE_HOME")
+    return (Path(base) if base else Path.home() / ".cache") / "pamd" / "clips"
+
+
+def cache_path(content: str, size: int, limit: int) -> Path:
+    """The file of a clip's first `limit` frames at [size, size, 3]."""
+    return cache_directory() / f"{content[:40]}-{size}-{limit}.npy"
+
+
+def forecast(count: int, size: int, limit: int) -> int:
+    """Bytes that `count` clips of `limit` frames take at most, on disk and mapped."""
+    return count * (limit * size * size * 3 + 128)
+
+
+def check_room(count: int, size: int, limit: int) -> int:
+    """The forecast; ResourceError where that is more than the bound, or than the disk has."""
+    needed = forecast(count, size, limit)
+    smaller = "choose fewer (train_clips, unseen_clips) or shorter ones (frames)"
+    if needed > LIMIT_BYTES:
+        most = f"{LIMIT_BYTES / 1e9:.0f} GB"
+        raise ResourceError(
+            f"{count} clips of {limit} frames at {size}x{size} take up to {needed / 1e9:.1f} GB decoded,"
+            f" and {most} is the bound: {smaller}"
+        )
+    directory = cache_directory()
+    existing = next(path for path in (directory, *directory.parents) if path.exists())
+    free = shutil.disk_usage(existing).free
+    if needed > free:
+        raise ResourceError(
+            f"{count} clips take up to {needed / 1e6:.0f} MB decoded, and {directory} has room for"
+            f" {free / 1e6:.0f} MB: {smaller}, or set PAMD_CACHE to another disk"
+        )
+    return needed
+
+
+def store(clip: Clip, content: str, size: int, limit: int) -> Path:
+    """Decode a clip into its file, which is there whole or not at all; two processes at once do not hurt."""
+    path = cache_path(content, size, limit)
+    frames = list(clip.frames(size, limit))  # `limit` bounds it, and nothing is written before all of it is good
+    buffer = io.BytesIO()
+    np.save(buffer, np.stack(frames))
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        durable.replace(path, buffer.getvalue())
+    except OSError as error:
+        raise ResourceError(
+            f"cannot write decoded clips in {path.parent}: {error}; PAMD_CACHE names another place"
+        ) from None
+    return path
+
+
+def digest(path: Path) -> str | None:
+    """SHA-256 of a file of frames; None where there is none."""
+    try:
+        status = path.stat()
+    except OSError:
+        return None
+    return _digest(path, status.st_mtime_ns, status.st_size)
+
+
+@functools.lru_cache(maxsize=1024)
+def _digest(path: Path, changed: int, size: int) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def open_frames(path: Path) -> NDArray[np.uint8]:
+    """The frames [N, size, size, 3], mapped: all processes share the same memory."""
+    frames: NDArray[np.uint8] = np.load(path, mmap_mode="r")
+    return frames.view(np.ndarray)

@@ -1,0 +1,140 @@
+"""Where the frames of a clip come from: a video file, a photograph that is panned and zoomed, a recipe, a colour."""
+
+from __future__ import annotations
+
+import hashlib
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pamd.envs.distractors.motion import pan_and_zoom, procedural
+from pamd.errors import ClipError
+
+__all__ = ["Clip", "Colour", "Photograph", "Procedural", "VideoFile"]
+
+_HEAD_BYTES = 1 << 16
+
+
+class Clip(ABC):
+    """Something that can be played behind a task."""
+
+    name: str
+
+    @abstractmethod
+    def content(self) -> str:
+        """SHA-256 of what it is made of."""
+
+    @abstractmethod
+    def frames(self, size: int, limit: int) -> Iterator[NDArray[np.uint8]]:
+        """At most `limit` frames [size, size, 3], one after the other: nothing is ever loaded whole."""
+
+    def rank(self) -> str:
+        """A digest of the content that is quick to have, for choosing among many."""
+        return self.content()
+
+
+class _File(Clip):
+    def __init__(self, path: Path) -> None:
+        self.path, self.name = path, path.name
+
+    def content(self) -> str:
+        try:
+            with self.path.open("rb") as file:
+                return hashlib.file_digest(file, "sha256").hexdigest()
+        except OSError as error:
+            raise ClipError(f"{self.path} cannot be read: {error.strerror or error}") from None
+
+    def rank(self) -> str:
+        # A folder of ten thousand videos is not to be read whole to take thirty of them.
+        try:
+            with self.path.open("rb") as file:
+                head = file.read(_HEAD_BYTES)
+            return hashlib.sha256(str(self.path.stat().st_size).encode() + head).hexdigest()
+        except OSError as error:
+            raise ClipError(f"{self.path} cannot be read: {error.strerror or error}") from None
+
+    def _pictures(self, shortest: int) -> Iterator[NDArray[np.uint8]]:
+        """Every picture of the file in turn, RGB [H, W, 3], with its shorter side made `shortest` pixels."""
+        import av
+
+        try:
+            if not self.path.stat().st_size:
+                raise ClipError(f"{self.path} is empty")
+            with av.open(str(self.path)) as container:
+                if not container.streams.video:
+                    raise ClipError(f"{self.path} has no pictures in it")
+                for frame in container.decode(container.streams.video[0]):
+                    yield _shrunk(frame, shortest)
+        except (av.FFmpegError, OSError) as error:
+            raise ClipError(f"{self.path} cannot be decoded: {error}; remove it, or make it anew") from None
+
+
+class VideoFile(_File):
+    """A video, the square in its middle."""
+
+    def frames(self, size: int, limit: int) -> Iterator[NDArray[np.uint8]]:
+        count = 0
+        for picture in self._pictures(size):
+            top, left = (picture.shape[0] - size) // 2, (picture.shape[1] - size) // 2
+            yield picture[top : top + size, left : left + size]
+            count += 1
+            if count == limit:
+                return
+        if count < 2:
+            found = "only one frame" if count else "no frames"
+            raise ClipError(
+                f"{self.path} has {found}: not a video. A picture (.png, .jpg) would be panned and zoomed into one"
+            )
+
+
+class Photograph(_File):
+    """A picture that a slow camera looks around in."""
+
+    RECIPE = b"pan and zoom, 1"
+
+    def content(self) -> str:
+        return hashlib.sha256(self.RECIPE + super().content().encode()).hexdigest()
+
+    def frames(self, size: int, limit: int) -> Iterator[NDArray[np.uint8]]:
+        picture = next(self._pictures(2 * size), None)
+        if picture is None:
+            raise ClipError(f"{self.path} has no picture in it")
+        return pan_and_zoom(picture, size, limit, np.random.default_rng(int(self.content()[:16], 16)))
+
+
+class Procedural(Clip):
+    """Video number `index` that a few lines of arithmetic draw."""
+
+    def __init__(self, index: int) -> None:
+        self.index, self.name = index, f"procedural-{index:02d}"
+
+    def content(self) -> str:
+        return hashlib.sha256(f"procedural, 1: {self.index}".encode()).hexdigest()
+
+    def frames(self, size: int, limit: int) -> Iterator[NDArray[np.uint8]]:
+        return procedural(self.index, size, limit)
+
+
+class Colour(Clip):
+    """One colour, held."""
+
+    def __init__(self, rgb: tuple[int, int, int]) -> None:
+        self.rgb, self.name = rgb, "#{:02x}{:02x}{:02x}".format(*rgb)
+
+    def content(self) -> str:
+        return hashlib.sha256(f"colour, 1: {self.name}".encode()).hexdigest()
+
+    def frames(self, size: int, limit: int) -> Iterator[NDArray[np.uint8]]:
+        yield np.full((size, size, 3), self.rgb, np.uint8)
+
+
+def _shrunk(frame: Any, shortest: int) -> NDArray[np.uint8]:
+    scale = shortest / min(frame.width, frame.height)
+    width, height = max(shortest, round(frame.width * scale)), max(shortest, round(frame.height * scale))
+    small = frame.reformat(width=width, height=height, format="rgb24", interpolation="AREA")
+    picture: NDArray[np.uint8] = small.to_ndarray()
+    return picture

@@ -1,0 +1,69 @@
+"""Pictures from pictures: pure functions of pixels, in whole numbers, so that every machine gives the same ones."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+__all__ = ["blue_mask", "compose", "hue_turn", "to_gray", "to_size", "turn_hue"]
+
+Picture = NDArray[np.uint8]
+Mask = NDArray[np.bool_]
+
+_ONE = 1 << 12
+"""The fixed point of the colour matrices."""
+
+
+def compose(frame: Picture, mask: Mask, background: Picture, strength: float = 1.0) -> Picture:
+    """`background` [H, W, 3] where `mask` [H, W], blended with `frame` [H, W, 3] by `strength`; `frame` elsewhere.
+
+    With `Distracted.shoot` this is how a diagnostic shows one simulator state before any background.
+    """
+    if strength >= 1.0:
+        return np.where(mask[:, :, None], background, frame)
+    weight = round(256 * strength)
+    mixed = (frame.astype(np.uint16) * (256 - weight) + background.astype(np.uint16) * weight + 128) >> 8
+    return np.where(mask[:, :, None], mixed.astype(np.uint8), frame)
+
+
+def blue_mask(frame: Picture) -> Mask:
+    """The released rule for the background: [H, W] where blue is above both red and green in `frame` [H, W, 3]."""
+    red, green, blue = frame[..., 0], frame[..., 1], frame[..., 2]
+    return (blue > green) & (blue > red)
+
+
+def hue_turn(angle: float) -> NDArray[np.int32]:
+    """The matrix [3, 3], in fixed point, that turns colours about the gray axis by `angle` radians."""
+    cosine, sine = np.cos(angle), np.sin(angle)
+    third, root = (1 - cosine) / 3, np.sqrt(1 / 3) * sine
+    # Rodrigues' formula about (1, 1, 1) / sqrt(3): grays stay, the mean of the channels stays.
+    matrix = np.full((3, 3), third) + cosine * np.eye(3)
+    matrix += root * np.array([[0, -1, 1], [1, 0, -1], [-1, 1, 0]])
+    whole: NDArray[np.int32] = np.rint(_ONE * matrix).astype(np.int32)
+    return whole
+
+
+def turn_hue(frame: Picture, matrix: NDArray[np.int32]) -> Picture:
+    """`frame` [H, W, 3] under `hue_turn`'s matrix; what leaves the range of a pixel is clipped."""
+    channels = [frame[..., index].astype(np.int32) for index in range(3)]
+    turned = np.empty_like(frame)
+    for index, (red, green, blue) in enumerate(matrix):
+        mixed = (channels[0] * red + channels[1] * green + channels[2] * blue + _ONE // 2) >> 12
+        np.clip(mixed, 0, 255, out=mixed)
+        turned[..., index] = mixed
+    return turned
+
+
+def to_gray(frame: Picture) -> Picture:
+    """The luma of `frame` [H, W, 3] in all three channels."""
+    wide = frame.astype(np.uint32)
+    luma = (wide[..., 0] * 299 + wide[..., 1] * 587 + wide[..., 2] * 114 + 500) // 1000
+    return np.repeat(luma.astype(np.uint8)[:, :, None], 3, axis=2)
+
+
+def to_size(frame: Picture, size: int) -> Picture:
+    """`frame` [S, S, 3] as [size, size, 3] by its nearest pixels: a film shows the pixels that the agent sees."""
+    if len(frame) == size:
+        return frame
+    nearest = np.arange(size) * len(frame) // size
+    return frame[nearest][:, nearest]

@@ -1,0 +1,142 @@
+"""Moving pictures from nothing but arithmetic: a camera that wanders over a photograph, and procedural videos."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+import numpy as np
+from numpy.typing import NDArray
+
+__all__ = ["PERIOD", "pan_and_zoom", "procedural"]
+
+PERIOD = 250
+"""Frames after which these videos begin again, without a jump."""
+
+Picture = NDArray[np.uint8]
+Floats = NDArray[np.float64]
+
+
+def pan_and_zoom(picture: Picture, size: int, limit: int, rng: np.random.Generator) -> Iterator[Picture]:
+    """Frames [size, size, 3] of a window that wanders over `picture` [H, W, 3], between 45 % and 90 % of its side."""
+    height, width = picture.shape[:2]
+    side = min(height, width)
+    phases, turns = rng.uniform(0, 2 * np.pi, 3), rng.integers(1, 4, 3)
+    pixels = picture.astype(np.float32)
+    for number in range(min(limit, PERIOD)):
+        wave = np.sin(2 * np.pi * turns * number / PERIOD + phases)
+        window = side * (0.675 + 0.225 * wave[0])
+        top, left = (height - window) * (1 + wave[1]) / 2, (width - window) * (1 + wave[2]) / 2
+        yield _window(pixels, top, left, window, size)
+
+
+def procedural(index: int, size: int, limit: int) -> Iterator[Picture]:
+    """Frames [size, size, 3] of video number `index`; four kinds take turns."""
+    rng = np.random.default_rng([index, 1])
+    kind = (_plasma, _gratings, _discs, _clouds)[index % 4]
+    axis = (np.arange(size) + 0.5) / size
+    draw = kind(rng, *np.meshgrid(axis, axis, indexing="ij"))
+    for number in range(min(limit, PERIOD)):
+        yield np.rint(255 * np.clip(draw(2 * np.pi * number / PERIOD), 0, 1)).astype(np.uint8)
+
+
+Draw = Callable[[float], Floats]
+"""Time in [0, 2 pi) to a picture [size, size, 3] in [0, 1]."""
+
+
+def _plasma(rng: np.random.Generator, rows: Floats, columns: Floats) -> Draw:
+    """Waves that cross each other, one set per channel."""
+    waves = [
+        (rng.uniform(-9, 9, 2), int(rng.integers(1, 4)), rng.uniform(0, 6.28), rng.normal(0, 1, 3)) for _ in range(7)
+    ]
+
+    def draw(time: float) -> Floats:
+        total = np.zeros((*rows.shape, 3))
+        for (down, across), turns, phase, colour in waves:
+            total += np.sin(down * rows + across * columns + turns * time + phase)[:, :, None] * colour
+        return 0.5 + total / 8
+
+    return draw
+
+
+def _gratings(rng: np.random.Generator, rows: Floats, columns: Floats) -> Draw:
+    """Two striped patterns that turn against each other."""
+    colours = rng.uniform(0, 1, (3, 3))
+    frequencies, turns = rng.uniform(12, 40, 2), rng.choice([-2, -1, 1, 2], 2)
+    y, x = rows - 0.5, columns - 0.5
+
+    def draw(time: float) -> Floats:
+        picture = np.broadcast_to(colours[0], (*rows.shape, 3)).copy()
+        for colour, frequency, turn in zip(colours[1:], frequencies, turns, strict=True):
+            along = y * np.sin(turn * time) + x * np.cos(turn * time)
+            cover = 0.5 + 0.5 * np.sin(frequency * along + 3 * time)
+            picture += cover[:, :, None] * (colour - picture)
+        return picture
+
+    return draw
+
+
+def _discs(rng: np.random.Generator, rows: Floats, columns: Floats) -> Draw:
+    """Soft discs on orbits of their own before a gradient."""
+    first, last = rng.uniform(0, 1, (2, 3))
+    discs = [
+        (
+            rng.uniform(0.1, 0.9, 2),
+            rng.uniform(0.1, 0.4, 2),
+            rng.integers(1, 4, 2),
+            rng.uniform(0, 6.28, 2),
+            rng.uniform(0.04, 0.16),
+            rng.uniform(0, 1, 3),
+        )
+        for _ in range(9)
+    ]
+
+    def draw(time: float) -> Floats:
+        picture: Floats = first + (last - first) * rows[:, :, None]
+        for centre, reach, turns, phases, radius, colour in discs:
+            row, column = centre + reach * np.sin(turns * time + phases)
+            distance = np.hypot(rows - row, columns - column)
+            picture += np.clip(8 * (1.2 - distance / radius), 0, 1)[:, :, None] * (colour - picture)
+        return picture
+
+    return draw
+
+
+def _clouds(rng: np.random.Generator, rows: Floats, columns: Floats) -> Draw:
+    """Layers of smooth noise that drift at different speeds."""
+    layers = []
+    for cells, weight in ((4, 0.5), (8, 0.3), (16, 0.2)):
+        layers.append((rng.uniform(0, 1, (cells, cells, 3)), weight, rng.choice([-2, -1, 1, 2], 2)))
+
+    def draw(time: float) -> Floats:
+        picture = np.zeros((*rows.shape, 3))
+        for lattice, weight, speed in layers:
+            shift = speed * time / (2 * np.pi)
+            picture += weight * _periodic(lattice, rows[:, 0] + shift[0], columns[0] + shift[1])
+        return 0.5 + 1.6 * (picture - 0.5)
+
+    return draw
+
+
+def _periodic(lattice: Floats, rows: Floats, columns: Floats) -> Floats:
+    """Values between the points of `lattice` [N, N, 3], which repeats beyond 1, at rows [H] x columns [W]."""
+    cells = len(lattice)
+    for axis, at in enumerate((rows, columns)):
+        place = at * cells
+        before = np.floor(place).astype(int)
+        share = place - before
+        share = (share * share * (3 - 2 * share)).reshape((-1, 1, 1) if axis == 0 else (1, -1, 1))
+        low, high = lattice.take(before % cells, axis), lattice.take((before + 1) % cells, axis)
+        lattice = low + share * (high - low)
+    return lattice
+
+
+def _window(pixels: NDArray[np.float32], top: float, left: float, side: float, size: int) -> Picture:
+    """The square of `side` at (top, left) of pixels [H, W, 3] as [size, size, 3], between pixels bilinearly."""
+    for axis, start in enumerate((top, left)):
+        length = pixels.shape[axis]
+        place = np.clip(start + (np.arange(size) + 0.5) * side / size - 0.5, 0, length - 1)
+        before = np.minimum(place.astype(int), length - 2)
+        share = (place - before).astype(np.float32).reshape((-1, 1, 1) if axis == 0 else (1, -1, 1))
+        low, high = pixels.take(before, axis), pixels.take(before + 1, axis)
+        pixels = low + share * (high - low)
+    return np.rint(pixels).clip(0, 255).astype(np.uint8)

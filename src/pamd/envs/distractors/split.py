@@ -1,0 +1,126 @@
+"""Which clips training shows and which it never does: chosen by content, and held to."""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pamd.envs.distractors import cache
+from pamd.envs.distractors.clips import Clip
+from pamd.envs.distractors.config import ClipRef, DistractorConfig, Split
+from pamd.envs.distractors.pool import find_clips
+from pamd.errors import ClipError, ConfigError
+
+__all__ = ["Report", "load_clips", "prepare"]
+
+MOST_TRAIN, MOST_UNSEEN = 24, 8
+"""Where the config names no counts."""
+
+Report = Callable[[int, int, str], None]
+"""Told (clips done, clips in all, what is next) while clips are decoded."""
+
+
+def prepare(config: DistractorConfig, size: int, report: Report | None = None) -> DistractorConfig:
+    """`config` with its clips chosen and named by content, all of them decoded at `size`.
+
+    A config that names its clips already gets those or, where one is not to be found, ClipError. Copies of a clip,
+    under whatever name or in whatever container, count as one, so no clip can be on both sides.
+    """
+    if not config.has_clips:
+        return config
+    told = report or (lambda done, total, name: None)
+    if config.train:
+        refs = (*config.train, *config.unseen)
+        for number, ref in enumerate(refs):
+            told(number, len(refs), ref.name)
+            _restore(ref, config, size)
+        told(len(refs), len(refs), "")
+        return config
+    pool = sorted(find_clips(config), key=lambda clip: _ranked(clip.rank(), config.split_seed))
+    train, unseen = _counts(config, len(pool))
+    cache.check_room(train + unseen, size, config.frames)
+    refs = _decode(pool, train + unseen, config, size, told)
+    train, unseen = _counts(config, len(refs))
+    return dataclasses.replace(config, train=refs[:train], unseen=refs[train : train + unseen])
+
+
+def load_clips(config: DistractorConfig, split: Split, size: int) -> list[NDArray[np.uint8]]:
+    """The clips of one side, each [N, size, size, 3], mapped; `config` is from `prepare`."""
+    for ref in config.clips(split):
+        _restore(ref, config, size)
+    return [cache.open_frames(cache.cache_path(ref.content, size, config.frames)) for ref in config.clips(split)]
+
+
+def _decode(
+    pool: Sequence[Clip], wanted: int, config: DistractorConfig, size: int, told: Report
+) -> tuple[ClipRef, ...]:
+    """The first `wanted` clips of the pool that differ from one another."""
+    refs: list[ClipRef] = []
+    for clip in pool:
+        if len(refs) == wanted:
+            break
+        told(len(refs), wanted, clip.name)
+        content = clip.content()
+        path = cache.cache_path(content, size, config.frames)
+        if not _is_whole(path):
+            cache.store(clip, content, size, config.frames)
+        pixels = cache.digest(path) or ""
+        if all(content != ref.content and pixels != ref.pixels for ref in refs):
+            refs.append(ClipRef(clip.name, content, pixels))
+    told(len(refs), len(refs), "")
+    return tuple(refs)
+
+
+def _restore(ref: ClipRef, config: DistractorConfig, size: int) -> None:
+    """Have the very clip `ref` in the cache."""
+    path = cache.cache_path(ref.content, size, config.frames)
+    if cache.digest(path) == ref.pixels:
+        return
+    clip = next((clip for clip in find_clips(config) if clip.content() == ref.content), None)
+    if clip is None:
+        where = config.videos or "the clips of installed packages and the procedural ones"
+        raise ClipError(
+            f"the clip {ref.name!r} ({ref.content[:12]}) is neither decoded already nor among {where}: this run was"
+            " begun with other files. Bring them back, or begin a new run"
+        )
+    cache.check_room(1, size, config.frames)
+    cache.store(clip, ref.content, size, config.frames)
+    if cache.digest(path) != ref.pixels:
+        raise ClipError(
+            f"the clip {ref.name!r} decodes to other frames at {size}x{size} than the config names: the size was"
+            " another one, or the decoder. Begin a new run, without train and unseen in its distractor"
+        )
+
+
+def _is_whole(path: Path) -> bool:
+    try:
+        cache.open_frames(path)
+    except (OSError, ValueError, EOFError):
+        return False
+    return True
+
+
+def _ranked(rank: str, seed: int) -> str:
+    return hashlib.sha256(f"{seed} {rank}".encode()).hexdigest()
+
+
+def _counts(config: DistractorConfig, there: int) -> tuple[int, int]:
+    """How many clips for training, and how many kept from it."""
+    train, unseen = config.train_clips, config.unseen_clips
+    if unseen is None:
+        unseen = min(MOST_UNSEEN, max(1, there // 4)) if train is None else min(MOST_UNSEEN, there - train)
+    if train is None:
+        train = min(MOST_TRAIN, there - unseen)
+    if train < 1 or unseen < 1 or train + unseen > there:
+        asked = f"{max(train, 1)} for training and {max(unseen, 1)} unseen"
+        where = config.videos or f"source {config.source}"
+        raise ConfigError(
+            f"distractor: {asked} need {max(train, 1) + max(unseen, 1)} different clips, and {where} has {there};"
+            " a clip of training is never used as an unseen one. Add clips, or ask for fewer"
+        )
+    return train, unseen
