@@ -5,17 +5,19 @@ from __future__ import annotations
 import dataclasses
 import json
 from collections.abc import Iterable, Mapping
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 from pamd import methods
 from pamd.agent.method import Scale
 from pamd.config import from_json, to_json
-from pamd.envs import EnvConfig
+from pamd.envs import EnvConfig, named_distractor
 from pamd.errors import ConfigError, UnknownNameError
 from pamd.replay import ReplayConfig
 from pamd.training.config import TrainConfig
 
 __all__ = ["configure", "override"]
+
+C = TypeVar("C")
 
 # What a scale brings besides network sizes: budgets that fit it. A word on the command line wins.
 DEFAULTS: dict[str, dict[str, Any]] = {
@@ -40,7 +42,7 @@ DEFAULTS: dict[str, dict[str, Any]] = {
 }
 
 
-_ENV = ("action_repeat", "camera", "render", "time_limit")
+_ENV = ("action_repeat", "camera", "render", "time_limit", "distractor")
 _REPLAY = ("capacity", "storage")
 
 
@@ -57,8 +59,8 @@ def configure(
     """The config of a run, by names.
 
     `given` may hold fields of TrainConfig (seed, decisions, evaluate_every, ...), of its environment (action_repeat,
-    render, ...) and of its replay (capacity, storage); None means not said. `settings` reach every other field:
-    "method.objective.pairing=all".
+    render, ...) and of its replay (capacity, storage); None means not said. `distractor` may be a preset's name, then
+    `videos` is its folder. `settings` reach every other field: "method.objective.pairing=all".
     """
     size: Scale = methods.scale(scale)
     defaults = DEFAULTS.get(scale, DEFAULTS["paper"])
@@ -68,9 +70,10 @@ def configure(
         sac = dataclasses.replace(sac, random_decisions=defaults["random_decisions"], first_updates=1)
     made = dataclasses.replace(made, sac=sac, schedule=schedule or defaults.get("schedule", made.schedule))
     own = {f.name for f in dataclasses.fields(TrainConfig)} - {"env", "method", "scale", "replay"}
+    given["distractor"] = named_distractor(given.get("distractor"), given.pop("videos", None))
     for key in given:
         if key not in own and key not in (*_ENV, *_REPLAY):
-            raise UnknownNameError("option of a run", key, [*own, *_ENV, *_REPLAY])
+            raise UnknownNameError("option of a run", key, [*own, *_ENV, *_REPLAY, "videos"])
     chosen = {**defaults, **{k: v for k, v in given.items() if v is not None}}
     config = TrainConfig(
         env=EnvConfig(task, size=size.size, frame_stack=size.frame_stack, family=made.family, **_picked(chosen, _ENV)),
@@ -86,7 +89,7 @@ def _picked(chosen: Mapping[str, Any], keys: Iterable[str]) -> dict[str, Any]:
     return {key: chosen[key] for key in keys if key in chosen}
 
 
-def override(config: TrainConfig, settings: tuple[str, ...]) -> TrainConfig:
+def override(config: C, settings: tuple[str, ...]) -> C:
     """`method.objective.pairing=all` and the like: dotted keys of the config, JSON values (or plain words)."""
     if not settings:
         return config
@@ -114,4 +117,4 @@ def override(config: TrainConfig, settings: tuple[str, ...]) -> TrainConfig:
         # One word for the image: the environment shows what the networks read.
         if path in ("scale.size", "scale.frame_stack"):
             tree["env"][leaf] = branch[leaf]
-    return from_json(TrainConfig, json.dumps(tree), "the config")
+    return from_json(type(config), json.dumps(tree), "the config")

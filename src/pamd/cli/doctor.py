@@ -20,6 +20,8 @@ def doctor(runs: Path = Path("runs")) -> int:
     import torch
 
     from pamd.envs import probe_backends
+    from pamd.envs.distractors.cache import cache_directory
+    from pamd.envs.distractors.pool import ENOUGH, installed_clips
     from pamd.replay import available_disk, available_memory
 
     console = Console()
@@ -60,4 +62,9 @@ def doctor(runs: Path = Path("runs")) -> int:
         f"{memory:.1f} GB available; a replay of 1M transitions at 84x84 takes 21.2 GB (mmap: disk)",
     )
     line(disk > 25, "disk", f"{disk:.1f} GB free for {runs}")
+    clips = len(installed_clips())
+    more = (
+        "" if clips >= ENOUGH else "; procedural ones beside them (pip install 'pamd[distractors]' brings natural ones)"
+    )
+    line(True, "distractors", f"{clips} clips in installed packages{more}; decoded into {cache_directory()}")
     return 0 if renders else 1

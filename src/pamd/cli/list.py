@@ -14,9 +14,13 @@ from pamd.errors import ConfigError
 
 __all__ = ["show"]
 
+What = Literal["methods", "distances", "operators", "scales", "tasks", "distractors"]
+
 
 def show(
-    what: Annotated[Literal["methods", "distances", "operators", "scales", "tasks"], tyro.conf.Positional] = "methods",
+    what: Annotated[
+        Literal["methods", "distances", "operators", "scales", "tasks", "distractors"], tyro.conf.Positional
+    ] = "methods",
     /,
     diff: tuple[str, str] | None = None,
     fidelity: Literal["paper", "released"] = "paper",
@@ -25,7 +29,7 @@ def show(
     """Print names; for methods, how two of them differ, field by field.
 
     Args:
-        what: methods, distances, operators, scales or tasks.
+        what: methods, distances, operators, scales, tasks or distractors.
         diff: two methods; NAME@released or NAME@paper picks the fidelity of one.
         fidelity: of methods that do not say.
         all: every pipeline+distance, too.
@@ -87,6 +91,10 @@ def _lines(what: str) -> list[str]:
         from pamd.envs.dmc import suite_tasks
 
         return [*suite_tasks(), "toy", "gym:ID"]
+    if what == "distractors":
+        from pamd.envs.distractors import PRESETS
+
+        return [f"{name}: {preset.what}" for name, preset in PRESETS.items()]
     if what == "scales":
         from pamd.methods import SCALES
 

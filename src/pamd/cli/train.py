@@ -8,6 +8,7 @@ from typing import Annotated, Any, Literal
 
 import tyro
 
+from pamd.cli.clips import prepared
 from pamd.cli.display import Display
 from pamd.config import from_json
 from pamd.configuration import configure, override
@@ -30,6 +31,8 @@ def train(
     schedule: Literal["sequential", "joint"] | None = None,
     action_repeat: int | None = None,
     render: Literal["standard", "fast"] | None = None,
+    distractor: str | None = None,
+    videos: Path | None = None,
     capacity: int | None = None,
     storage: Literal["memory", "mmap"] | None = None,
     evaluate_every: int | None = None,
@@ -53,6 +56,8 @@ def train(
         scale: paper (default), cpu or smoke.
         decisions: budget; one decision = one update = action_repeat simulator frames.
         schedule: one step per loss as released, or one backward pass for all.
+        distractor: what is behind the task, e.g. paper-video; see `pamd list distractors`.
+        videos: a folder of videos or pictures for it; default: what installed packages carry.
         config: a config.json to run instead of naming things; --set still applies.
         set_: any field of the config, e.g. method.objective.pairing=all
         runs: where run directories are made.
@@ -69,6 +74,8 @@ def train(
         "decisions": decisions,
         "action_repeat": action_repeat,
         "render": render,
+        "distractor": distractor,
+        "videos": videos,
         "capacity": capacity,
         "storage": storage,
         "evaluate_every": evaluate_every,
@@ -87,7 +94,7 @@ def train(
     runtime = dataclasses.replace(made.runtime, **{k: v for k, v in how.items() if v is not None})
     made = override(dataclasses.replace(made, runtime=runtime), set_)
     with Display() as display:
-        path = loop.train(made, runs, display)
+        path = loop.train(prepared(made, display.say), runs, display)
         display.say(f"{path}")
 
 
@@ -117,6 +124,7 @@ def resume(
     runtime = RunDirectory.open(run).config.runtime
     runtime = dataclasses.replace(runtime, device=device or runtime.device, threads=threads or runtime.threads)
     with Display() as display:
+        prepared(RunDirectory.open(run).config, display.say)
         loop.resume(run, runtime, display)
         display.say(f"{run}")
 
@@ -148,9 +156,12 @@ def evaluate(
     with Display() as display:
         for complaint in complaints:
             display.say(f"{complaint}; evaluating the one before")
-        display.say(
-            f"checkpoint {found[2].name}: return {row['return_mean']:.1f} ± {row['return_std']:.1f} over {episodes}"
-        )
+        seen = " before the clips of training" if "clips" in row else ""
+        returned = f"{row['return_mean']:.1f} ± {row['return_std']:.1f}"
+        display.say(f"checkpoint {found[2].name}: return {returned} over {episodes}{seen}")
+        if "clips" in row:
+            returned = f"{row['unseen_return_mean']:.1f} ± {row['unseen_return_std']:.1f}"
+            display.say(f"checkpoint {found[2].name}: return {returned} over {episodes} before unseen clips")
         if frames:
             path = opened.video / f"evaluated-{found[2].name}.mp4"
             write_video(path, frames, rate)

@@ -30,6 +30,7 @@ __all__ = [
     "distractor",
     "make_env",
     "make_vector_env",
+    "named_distractor",
     "prepare_env",
     "probe_backends",
 ]

@@ -36,9 +36,11 @@ def load_curve(path: Path) -> Curve:
     try:
         config = json.loads((path / "config.json").read_text())
         method = config["method"]
+        distractor = config["env"].get("distractor")
         rows = read_rows(path / "eval.jsonl")
         return Curve(
-            task=config["env"]["task"],
+            # A task before another background is another task: the two must never share a curve.
+            task=config["env"]["task"] + (f" + {distractor['name']}" if distractor else ""),
             method=method["name"],
             fidelity=method["fidelity"],
             seed=config["seed"],

@@ -6,16 +6,19 @@ import dataclasses
 import hashlib
 import re
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from pamd.agent.agent import Precision
 from pamd.agent.method import Method, Scale
 from pamd.config import check_choice, check_positive, to_json
-from pamd.envs import EnvConfig
+from pamd.envs import EnvConfig, prepare_env
 from pamd.errors import ConfigError
 from pamd.replay import ReplayConfig
 
-__all__ = ["Runtime", "TrainConfig", "run_name"]
+if TYPE_CHECKING:
+    from pamd.envs.distractors.split import Report
+
+__all__ = ["Runtime", "TrainConfig", "prepare", "run_name"]
 
 
 @dataclass(frozen=True)
@@ -89,9 +92,18 @@ class TrainConfig:
             )
 
 
+def prepare(config: TrainConfig, report: Report | None = None) -> TrainConfig:
+    """`config` with the clips of its distractor chosen and named by content, so that its run means no others."""
+    env = prepare_env(config.env, report)
+    if env.distractor is not None and env.distractor.split != "train":
+        raise ConfigError("training: env.distractor.split must be train; evaluation shows the unseen clips by itself")
+    return dataclasses.replace(config, env=env)
+
+
 def run_name(config: TrainConfig) -> str:
     """task_method_seed_hash: the same for the same computation, whatever its runtime."""
     science = dataclasses.replace(config, runtime=Runtime())
     digest = hashlib.sha256(to_json(science).encode()).hexdigest()[:8]
-    task, method = (re.sub(r"[^\w+.-]|\.\.", "-", name) for name in (config.env.task, config.method.name))
+    where = config.env.task + (f"+{config.env.distractor.name}" if config.env.distractor else "")
+    task, method = (re.sub(r"[^\w+.-]|\.\.", "-", name) for name in (where, config.method.name))
     return f"{task}_{method}_s{config.seed}_{digest}"

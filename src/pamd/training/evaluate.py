@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -34,8 +35,24 @@ def evaluate(
 ) -> tuple[dict[str, Any], Film]:
     """Returns of `episodes` episodes and, where `film`, the frames [H, W, 3] of the first.
 
-    `stop` is asked after every decision; where it says so, the row is empty.
+    With a distractor that has clips, they are played twice: before the clips of training, and, under keys that begin
+    with `unseen_`, before those that training never shows; the film has one after the other. `stop` is asked after
+    every decision; where it says so, the row is empty.
     """
+    row, frames = _play(agent, env_config, seed, episodes, film, stop)
+    distractor = env_config.distractor
+    if not row or distractor is None or not distractor.has_clips:
+        return row, frames
+    unseen = dataclasses.replace(env_config, distractor=dataclasses.replace(distractor, split="unseen"))
+    other, more = _play(agent, unseen, seed, episodes, film, stop)
+    if not other:
+        return {}, []
+    return {**row, "clips": distractor.split, **{f"unseen_{key}": value for key, value in other.items()}}, frames + more
+
+
+def _play(
+    agent: Agent, env_config: EnvConfig, seed: int, episodes: int, film: bool, stop: Callable[[], bool]
+) -> tuple[dict[str, Any], Film]:
     env = build_env(env_config, seed=seed + EVALUATION, render_size=VIDEO_SIZE)
     returns: list[float] = []
     lengths: list[int] = []

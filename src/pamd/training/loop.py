@@ -16,7 +16,7 @@ from pamd.agent.meters import read_meters, warnings
 from pamd.errors import CheckpointError, DivergenceError, PamdError, RunInterrupted
 from pamd.training import checkpoint
 from pamd.training.clock import Every, Stopwatch
-from pamd.training.config import Runtime, TrainConfig
+from pamd.training.config import Runtime, TrainConfig, prepare
 from pamd.training.evaluate import evaluate
 from pamd.training.run import RunDirectory
 from pamd.training.session import Session
@@ -46,7 +46,7 @@ class _Nobody:
 
 def train(config: TrainConfig, root: str | Path = "runs", observer: Observer | None = None) -> Path:
     """Train, and return the run directory. A run of the same config that was interrupted goes on."""
-    return _run(RunDirectory.create(Path(root), config), observer or _Nobody())
+    return _run(RunDirectory.create(Path(root), prepare(config)), observer or _Nobody())
 
 
 def resume(path: str | Path, runtime: Runtime | None = None, observer: Observer | None = None) -> Path:
