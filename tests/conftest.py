@@ -1,8 +1,23 @@
 from __future__ import annotations
 
+import os
+from collections.abc import Iterator
+
+import pytest
 import torch
 
 
 def pytest_configure() -> None:
     # Workers share the cores; two threads each would only get in each other's way.
     torch.set_num_threads(1)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _own_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Decoded clips stay out of the user's cache; spawned processes inherit that."""
+    before = os.environ.get("PAMD_CACHE")
+    os.environ["PAMD_CACHE"] = str(tmp_path_factory.mktemp("cache"))
+    yield
+    os.environ.pop("PAMD_CACHE")
+    if before is not None:
+        os.environ["PAMD_CACHE"] = before

@@ -67,10 +67,11 @@ def test_bad_words_get_one_clear_line(
     assert "Traceback" not in error
 
 
-@pytest.mark.parametrize("what", ["methods", "distances", "operators", "scales", "tasks"])
+@pytest.mark.parametrize("what", ["methods", "distances", "operators", "scales", "tasks", "distractors"])
 def test_list(what: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["list", what]) == 0
     expected = {"methods": "simsr+pamd", "distances": "pamd-lowrank", "operators": "independent", "scales": "cpu"}
+    expected["distractors"] = "released-video"
     assert expected.get(what, "cheetah_run") in capsys.readouterr().out
 
 
@@ -115,6 +116,7 @@ def test_doctor(capsys: pytest.CaptureFixture[str]) -> None:
     out = capsys.readouterr().out
     assert "egl" in out
     assert "GB free" in out
+    assert "clips in installed packages" in out
 
 
 def test_help_and_import_are_quick_and_need_no_torch() -> None:

@@ -1,4 +1,4 @@
-"""The command line: `pamd train | resume | eval | list | doctor`."""
+"""The command line: `pamd train | resume | eval | envs | list | doctor`."""
 
 from __future__ import annotations
 

@@ -71,7 +71,7 @@ def named_distractor(given: str | DistractorConfig | None, videos: str | Path | 
     if isinstance(given, str):
         return distractor(given, videos=videos)
     if given is not None and videos is not None:
-        return dataclasses.replace(given, videos=str(videos))
+        return dataclasses.replace(given, videos=str(Path(videos).expanduser().absolute()))
     return given
 
 

@@ -39,12 +39,9 @@ class Camera:
         # full of tracebacks. Only a handler registered after MuJoCo's own runs before it: not so weakref.finalize.
         self._at_exit = functools.partial(_close, weakref.ref(self))
 
-    def draw(self, model: Any, data: Any, size: int, adjust: Adjust | None = None) -> NDArray[np.uint8]:
-        """A new RGB picture [size, size, 3] of mujoco.MjModel `model` in the state mujoco.MjData `data`.
-
-        `adjust` may change the scene (mujoco.MjvScene) before it is drawn: it never reaches the simulation.
-        """
-        picture: NDArray[np.uint8] = self._stage(model, data, size, adjust).render()
+    def draw(self, model: Any, data: Any, size: int) -> NDArray[np.uint8]:
+        """A new RGB picture [size, size, 3] of mujoco.MjModel `model` in the state mujoco.MjData `data`."""
+        picture: NDArray[np.uint8] = self._stage(model, data, size).render()
         return picture
 
     def shoot(self, model: Any, data: Any, size: int, adjust: Adjust | None = None, *, bare: bool = False) -> Shot:
@@ -52,7 +49,8 @@ class Camera:
 
         Where the camera sees no sky in the model's own first pose (reacher, point_mass), the floor is background too.
         `bare` leaves open what the picture shows in the background, for who paints over it: that is cheaper.
-        The picture is that of `draw`; only where a floor reaches farther than the box that the sky is painted on
+        `adjust` may change the scene before it is drawn: that never reaches the simulation. Without it, the picture is
+        that of `draw`; only where a floor reaches farther than the box that the sky is painted on
         (quadruped_walk), `draw` shows a pixel or two of sky in front of that floor.
         """
         mujoco = import_simulator("mujoco")

@@ -103,6 +103,10 @@ def prepare(config: TrainConfig, report: Report | None = None) -> TrainConfig:
 def run_name(config: TrainConfig) -> str:
     """task_method_seed_hash: the same for the same computation, whatever its runtime."""
     science = dataclasses.replace(config, runtime=Runtime())
+    if config.env.distractor is not None and config.env.distractor.train:
+        # Clips are named by their content; where the files lie does not matter.
+        distractor = dataclasses.replace(config.env.distractor, videos=None)
+        science = dataclasses.replace(science, env=dataclasses.replace(config.env, distractor=distractor))
     digest = hashlib.sha256(to_json(science).encode()).hexdigest()[:8]
     where = config.env.task + (f"+{config.env.distractor.name}" if config.env.distractor else "")
     task, method = (re.sub(r"[^\w+.-]|\.\.", "-", name) for name in (where, config.method.name))

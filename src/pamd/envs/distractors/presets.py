@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any, NamedTuple
 
 from pamd.config import build
@@ -51,7 +52,7 @@ def distractor(name: str, **options: Any) -> DistractorConfig:
         raise UnknownNameError("distractor", name, PRESETS)
     given = {key: value for key, value in options.items() if value is not None}
     if "videos" in given:
-        given["videos"] = str(given["videos"])
+        given["videos"] = str(Path(given["videos"]).expanduser().absolute())  # a run may be resumed from elsewhere
         if PRESETS[name].options.get("source", "video") not in ("video", "image"):
             raise ConfigError(f"distractor {name!r} shows no videos: leave videos out, or choose e.g. paper-video")
     return build(DistractorConfig, {"name": name, **PRESETS[name].options, **given}, f"distractor {name!r}")
