@@ -20,10 +20,16 @@ def compose(frame: Picture, mask: Mask, background: Picture, strength: float = 1
     With `Distracted.shoot` this is how a diagnostic shows one simulator state before any background.
     """
     if strength >= 1.0:
-        return np.where(mask[:, :, None], background, frame)
+        return _chosen(mask, background, frame)
     weight = round(256 * strength)
     mixed = (frame.astype(np.uint16) * (256 - weight) + background.astype(np.uint16) * weight + 128) >> 8
-    return np.where(mask[:, :, None], mixed.astype(np.uint8), frame)
+    return _chosen(mask, mixed.astype(np.uint8), frame)
+
+
+def _chosen(mask: Mask, one: Picture, other: Picture) -> Picture:
+    """`one` where `mask`, `other` elsewhere: np.where, faster."""
+    bits = mask.view(np.uint8) * np.uint8(255)
+    return other ^ ((other ^ one) & bits[:, :, None])
 
 
 def blue_mask(frame: Picture) -> Mask:
