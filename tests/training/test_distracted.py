@@ -27,11 +27,13 @@ SMALL += ["--evaluate-every", "54", "--checkpoint-every", "54", "--set", "env.ti
 
 @pytest.mark.parametrize("preset", ["paper-video", "released-video", "easy", "medium", "hard"])
 @pytest.mark.parametrize("method", ["simsr+pamd", "dbc-det+pamd"])
-def test_every_preset_trains(method: str, preset: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    words = ["train", "cheetah_run", "--method", method, "--distractor", preset, *SMALL, "--runs", str(tmp_path)]
-    assert main([*words, "--video", "off"]) == 0
-    assert f"distractor {preset}:" in capsys.readouterr().err
-    (run,) = tmp_path.iterdir()
+def test_every_preset_trains(
+    method: str, preset: str, tmp_path: Path, videos: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = ["train", "cheetah_run", "--method", method, "--distractor", preset, "--videos", str(videos), *SMALL]
+    assert main([*words, "--runs", str(tmp_path / "runs"), "--video", "off"]) == 0
+    assert f"distractor {preset}: 3 clips in training" in capsys.readouterr().err
+    (run,) = (tmp_path / "runs").iterdir()
     assert run.name.startswith(f"cheetah_run+{preset}_")
     row = json.loads((run / "eval.jsonl").read_text().splitlines()[-1])
     assert row["clips"] == "train"
