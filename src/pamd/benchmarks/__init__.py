@@ -12,6 +12,7 @@ BENCHMARKS = {
     "head": "forward and backward of every distance beside the textbook construction of PAMD",
     "replay": "sampling and memory of a transition beside stacked observations",
     "render": "one frame, and one decision, beside dm_control's own renderer",
+    "distractors": "one frame before a background that is not its own, beside the clean frame",
     "pipeline": "decisions a second of whole training, and where the time goes",
     "scaling": "the paper's table of update time, decisions/s and total time at d = 50 and 200",
     "flops": "the paper's table of floating-point operations, counted",

@@ -21,7 +21,7 @@ __all__ = ["measure", "session_of"]
 
 PARTS = ("render", "physics", "act", "sample", "update")
 TASK, METHOD = "cheetah_run", "simsr+pamd"
-RANDOM = 300
+RANDOM = 150
 """Decisions before the first update: enough to draw a batch from."""
 
 

@@ -29,8 +29,8 @@ def bench(
     """Measure beside the yardstick, the research code's way, in one process and in turns.
 
     Args:
-        names: update, head, replay, render, pipeline, scaling, flops; none: all of these, some 20 minutes. Also
-            capacity, which writes as much of a million frames as the disk of the working directory takes.
+        names: update, head, replay, render, distractors, pipeline, scaling, flops; none: all of these, some 20
+            minutes. Also capacity, which writes as much of a million frames as the disk of the working directory takes.
         threads: CPU threads of torch; none: all cores.
         repetitions: turns of each measurement, after one that warms up.
         json: a directory for one file a benchmark, with the machine's stamp.
