@@ -1,4 +1,4 @@
-"""The command line: `pamd train | resume | eval | envs | list | doctor`."""
+"""The command line: one file a command, heavy imports only where they are needed."""
 
 from __future__ import annotations
 

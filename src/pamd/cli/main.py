@@ -17,6 +17,11 @@ COMMANDS = {
     "bench": ("pamd.cli.bench", "bench", "measure, beside the research code's way"),
     "envs": ("pamd.cli.envs", "envs", "preview TASK: a picture and a film of what the agent sees"),
     "list": ("pamd.cli.list", "show", "methods, distances, operators, tasks, scales, distractors; --diff A B"),
+    "diagnose": (
+        "pamd.cli.diagnose",
+        "diagnose",
+        "residual | geometry | latents | exact: does the distance shape the encoder?",
+    ),
     "doctor": ("pamd.cli.doctor", "doctor", "what works on this machine, and how to mend what does not"),
 }
 
@@ -56,7 +61,10 @@ def _dispatch(command: str, words: list[str]) -> int:
     except ImportError:
         raise PamdError("the command line needs more than the plug-in: pip install 'pamd[lab]'") from None
     function = getattr(importlib.import_module(module), name)
-    code = tyro.cli(function, args=words, prog=f"pamd {command}")
+    if isinstance(function, dict):  # commands of its own
+        code = tyro.extras.subcommand_cli_from_dict(function, args=words, prog=f"pamd {command}")
+    else:
+        code = tyro.cli(function, args=words, prog=f"pamd {command}")
     return code if isinstance(code, int) else 0
 
 

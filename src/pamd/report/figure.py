@@ -6,10 +6,11 @@ import statistics
 import zlib
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 from pamd.report.load import Curve
 
-__all__ = ["colour", "learning_curves"]
+__all__ = ["colour", "learning_curves", "save_figure"]
 
 # Okabe and Ito's palette, which colour-blind readers can tell apart; black is kept for text.
 PALETTE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00", "#882255", "#999933")
@@ -22,6 +23,17 @@ NAMED = {
     "simsr+pamd": PALETTE[4],
     "simsr+mlp": PALETTE[6],
     "sac": PALETTE[7],
+    # Distances have the colour of the method that is known by them.
+    "pamd": PALETTE[0],
+    "l1": PALETTE[1],
+    "cosine": PALETTE[2],
+    "adaptive-diagonal": PALETTE[4],
+    "diagonal": PALETTE[5],
+    "mlp": PALETTE[6],
+    "pamd-lowrank": PALETTE[7],
+    "l2": "#6E6E6E",
+    # The simulator's own state: no method, but it is compared with them.
+    "state": "#222222",
 }
 
 
@@ -61,9 +73,16 @@ def learning_curves(
     axes.spines[["top", "right"]].set_visible(False)
     # Below the axes, where it covers no curve.
     figure.legend(loc="outside lower center", ncols=3, frameon=False)
+    return save_figure(figure, path)
+
+
+def save_figure(figure: Any, path: Path, dpi: int = 150) -> list[Path]:
+    """Write a matplotlib figure as SVG and PNG, and let go of it."""
+    from matplotlib import pyplot
+
     path.parent.mkdir(parents=True, exist_ok=True)
-    written = [path.with_suffix(suffix) for suffix in (".svg", ".png")]
+    written = [path.with_name(f"{path.name}{suffix}") for suffix in (".svg", ".png")]
     for file in written:
-        figure.savefig(file, dpi=150)
+        figure.savefig(file, dpi=dpi)
     pyplot.close(figure)
     return written

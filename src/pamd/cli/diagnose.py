@@ -1,0 +1,168 @@
+"""`pamd diagnose residual | geometry | latents | exact`."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import tyro
+
+from pamd.cli.progress import Steps
+from pamd.errors import RunInterrupted
+
+__all__ = ["diagnose"]
+
+Run = Annotated[Path, tyro.conf.Positional]
+
+
+def residual(
+    source: Annotated[Path | None, tyro.conf.Positional] = None,
+    /,
+    preset: Literal["quick", "paper", "released"] = "quick",
+    distances: tuple[str, ...] = ("pamd", "mlp"),
+    seeds: int = 3,
+    steps: int | None = None,
+    transitions: int | None = None,
+    encoder: Literal["random", "run"] | None = None,
+    latent_dim: int | None = None,
+    match: str | None = None,
+    out: Path | None = None,
+    threads: int | None = None,
+) -> None:
+    """Fit distances to their own fixed point, encoder frozen and trainable: does the head absorb the supervision?
+
+    Finished curves are kept: the same command goes on after an interruption, and takes more seeds or distances.
+
+    Args:
+        source: a run directory or a saved replay; without one a random policy fills a replay.
+        preset: quick (ten minutes on two cores), paper, or released.
+        distances: any of `pamd list distances`.
+        transitions: how many of the replay's are used.
+        encoder: start from random weights, or from the run's.
+        match: whose parameter count the other heads are brought near (default pamd).
+        out: where results go (default RUN/diagnostics/residual-PRESET, or diagnostics/residual-PRESET).
+        threads: CPU threads of torch (default: all cores).
+    """
+    from pamd import diagnostics
+
+    given = {"steps": steps, "transitions": transitions, "encoder": encoder, "latent_dim": latent_dim, "match": match}
+    changes = {name: value for name, value in given.items() if value is not None}
+    place = out or _within(source) / f"residual-{preset}"
+
+    def compute(progress: Steps, interrupted: bool) -> Any:
+        return diagnostics.residual(
+            source, preset=preset, distances=distances, seeds=seeds, out=place, progress=progress,
+            interrupted=interrupted, **changes,
+        )  # fmt: skip
+
+    dimension = latent_dim or 50
+    heads = [str(diagnostics.match(name, dimension, match or "pamd")) for name in distances]
+    _carry_out(compute, place, threads, before=heads)
+
+
+def geometry(run: Run, /, pairs: int = 512, seed: int = 0, out: Path | None = None) -> None:
+    """Look at the learned matrices of a run: spectrum, anisotropy, dead diagonals, guards, triangle inequality.
+
+    Args:
+        run: a run directory whose distance is a quadratic form.
+    """
+    from pamd import diagnostics
+
+    place = out or _within(run) / "geometry"
+    _carry_out(lambda progress, _: diagnostics.geometry(run, pairs=pairs, seed=seed, progress=progress), place, None)
+
+
+def latents(
+    run: Run, /, states: int = 400, episodes: int = 4, neighbours: int = 4, seed: int = 0, out: Path | None = None
+) -> None:
+    """Look at the latents of a run: nearest neighbours as pictures, correlations with behaviour, flat maps.
+
+    Args:
+        run: a run directory; fresh states are played with its policy.
+        states: how many, over all episodes.
+    """
+    from pamd import diagnostics
+
+    place = out or _within(run) / "latents"
+
+    def compute(progress: Steps, _: bool) -> Any:
+        return diagnostics.latents(
+            run, states=states, episodes=episodes, neighbours=neighbours, seed=seed, progress=progress
+        )
+
+    _carry_out(compute, place, None)
+
+
+def exact(
+    distances: tuple[str, ...] = ("l2", "cosine", "mico", "diagonal", "adaptive-diagonal", "pamd", "mlp"),
+    dimensions: tuple[int, ...] = (2, 4, 8, 16, 32),
+    seeds: int = 2,
+    steps: int = 600,
+    out: Path | None = None,
+    threads: int | None = None,
+) -> None:
+    """Embed exact metrics of finite MDPs with each distance: in how many dimensions, with the encoder's help or not?
+
+    Finished fits are kept: the same command goes on after an interruption.
+
+    Args:
+        out: where results go (default diagnostics/exact).
+    """
+    from pamd import diagnostics
+
+    place = out or _within(None) / "exact"
+
+    def compute(progress: Steps, interrupted: bool) -> Any:
+        return diagnostics.exact(
+            distances=distances, dimensions=dimensions, seeds=seeds, steps=steps, out=place, progress=progress,
+            interrupted=interrupted,
+        )  # fmt: skip
+
+    _carry_out(compute, place, threads)
+
+
+diagnose: dict[str, Callable[..., None]] = {
+    "residual": residual,
+    "geometry": geometry,
+    "latents": latents,
+    "exact": exact,
+}
+
+
+def _within(source: Path | None) -> Path:
+    """Where the results of a source belong: in a run directory, or below the present one."""
+    in_run = source is not None and (source / "config.json").is_file()
+    return (source if in_run and source is not None else Path()) / "diagnostics"
+
+
+def _carry_out(
+    compute: Callable[[Steps, bool], Any], place: Path, threads: int | None, before: list[str] | None = None
+) -> None:
+    """Compute, save, draw, and say what was found; after Ctrl-C, the same with what there is."""
+    import torch
+
+    from pamd import diagnostics
+    from pamd.report import diagnosed
+
+    torch.set_num_threads(threads or os.cpu_count() or 1)
+    with Steps() as progress:
+        for line in before or []:
+            progress.say(line)
+        stopped = False
+        try:
+            result = compute(progress, False)
+        except KeyboardInterrupt:
+            # Only what keeps its parts as they are finished has something to show now.
+            if not any(place.glob("*.jsonl")):
+                raise
+            stopped, result = True, compute(progress, True)
+        if stopped and not (getattr(result, "curves", ()) or getattr(result, "cells", ())):
+            raise RunInterrupted("interrupted before anything was finished")
+        diagnostics.save(result, place)
+        section = diagnosed.draw(place)
+        progress.say(section.text())
+        progress.say(f"{place}")
+    if stopped:
+        raise RunInterrupted(f"interrupted; what was finished is in {place}, and the same command goes on")

@@ -1,0 +1,36 @@
+"""Does the distance shape the encoder? Instruments for a run of one's own, and for exact ground truth.
+
+Every instrument returns a frozen dataclass; `save` writes it, `pamd.report.diagnosed.draw` makes figures of the files.
+"""
+
+from __future__ import annotations
+
+from pamd.diagnostics.absorption import Absorption, absorption_ratio
+from pamd.diagnostics.embedding import Cell, Exact, exact
+from pamd.diagnostics.forms import Geometry, geometry, geometry_of
+from pamd.diagnostics.matching import Head, match
+from pamd.diagnostics.pairings import denoising_factor
+from pamd.diagnostics.representation import Representation, latents
+from pamd.diagnostics.residuals import Curve, Residual, ResidualSettings, residual
+from pamd.diagnostics.write import save
+
+__all__ = [
+    "Absorption",
+    "Cell",
+    "Curve",
+    "Exact",
+    "Geometry",
+    "Head",
+    "Representation",
+    "Residual",
+    "ResidualSettings",
+    "absorption_ratio",
+    "denoising_factor",
+    "exact",
+    "geometry",
+    "geometry_of",
+    "latents",
+    "match",
+    "residual",
+    "save",
+]

@@ -1,0 +1,233 @@
+"""Ground truth: which distance can hold an exact behavioural metric, in how many dimensions, and with whose help?
+
+The encoder is a table, one latent vector per state: nothing stands between the distance and the metric. Trainable, it
+shows what the distance can express; frozen at random vectors, what its head can do alone. Some pairs are held out of
+the fit: a head that merely remembers pairs is found out there.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch.nn import functional as F
+
+from pamd import exact as truth
+from pamd.diagnostics.ledger import Ledger
+from pamd.diagnostics.matching import Head, match
+from pamd.diagnostics.pairings import Array, rank_correlation
+from pamd.diagnostics.residuals import ENCODERS
+from pamd.diagnostics.source import Progress, quiet
+from pamd.distances import DISTANCES, Distance
+from pamd.errors import ConfigError, UnknownNameError
+from pamd.exact import FiniteMDP
+
+__all__ = ["Cell", "Exact", "distortion", "embed", "exact", "relative_residual", "standard_mdps"]
+
+DISTANCE_NAMES = ("l2", "cosine", "mico", "diagonal", "adaptive-diagonal", "pamd", "mlp")
+DIMENSIONS = (2, 4, 8, 16, 32)
+METRICS = ("bisimulation", "mico")
+_GRID = """
+    .....
+    .##..
+    ...#.
+    .#..G
+"""
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One fit, measured on all pairs of different states unless it says otherwise."""
+
+    mdp: str
+    metric: str
+    distance: str
+    latent_dim: int
+    encoder: Literal["frozen", "trainable"]
+    seed: int
+    distortion: float
+    """max(d / D) / min(d / D) over pairs with D > 0: 1 is perfect, infinity where some d is not above 0"""
+    rank_correlation: float
+    residual: float
+    """`relative_residual` of the pairs that were fitted"""
+    held_out: float
+    """`relative_residual` of the pairs that were not"""
+
+
+@dataclass(frozen=True)
+class Exact:
+    settings: dict[str, Any]
+    metrics: dict[str, Array]
+    """"mdp metric" -> [S, S], mean 1 off the diagonal"""
+    cells: tuple[Cell, ...]
+
+
+def distortion(d: Array, D: Array) -> float:
+    """How far d is from a multiple of D, at worst: max(d / D) / min(d / D) where D > 0. d, D: [P]."""
+    positive = 1e-9 * max(float(D.max(initial=0.0)), 1e-300) < D
+    ratio = d[positive] / D[positive]
+    if not len(ratio):
+        return 1.0
+    return float(ratio.max() / ratio.min()) if ratio.min() > 0 else float("inf")
+
+
+def relative_residual(d: Array, D: Array) -> float:
+    """min over c of |c d - D|^2 / |D|^2: the error that no change of scale mends, in [0, 1]. d, D: [P]."""
+    length, total = float(d @ d), float(D @ D)
+    if total == 0:
+        return 0.0
+    return 1.0 - float(d @ D) ** 2 / (length * total) if length > 0 else 1.0
+
+
+def standard_mdps() -> dict[str, FiniteMDP]:
+    """A random MDP without structure, and a grid with walls and a goal."""
+    return {
+        "garnet": truth.garnet(20, rng=np.random.default_rng(0)),
+        "grid": truth.grid_world(_GRID, slip=0.1),
+    }
+
+
+def metric_of(mdp: FiniteMDP, metric: str) -> Array:
+    """[S, S] with mean 1 off the diagonal: "bisimulation", or "mico" under the uniform policy."""
+    if metric not in METRICS:
+        raise UnknownNameError("exact metric", metric, METRICS)
+    if metric == "bisimulation":
+        D = truth.bisimulation(mdp, tolerance=1e-4)
+    else:
+        D = truth.mico(mdp, truth.uniform_policy(mdp))
+    scale = D[~np.eye(len(D), dtype=bool)].mean()
+    if not scale > 0:
+        raise ConfigError(f"all states of the MDP are alike under {metric!r}: there is nothing to embed")
+    return np.asarray(D / scale)
+
+
+def exact(
+    mdps: Mapping[str, FiniteMDP] | None = None,
+    *,
+    metrics: Sequence[str] = METRICS,
+    distances: Sequence[str] = DISTANCE_NAMES,
+    dimensions: Sequence[int] = DIMENSIONS,
+    seeds: int = 2,
+    steps: int = 600,
+    learning_rate: float = 5e-3,
+    held_out: float = 0.2,
+    out: Path | None = None,
+    progress: Progress = quiet,
+    interrupted: bool = False,
+) -> Exact:
+    """Embed the exact metrics of `mdps` with every distance, dimension, encoder and seed.
+
+    With `out`, finished fits are kept there and not computed again. `interrupted`: only say what is there.
+    """
+    if seeds < 1 or steps < 1 or not 0 < held_out < 1:
+        raise ConfigError(f"exact: seeds, steps >= 1 and 0 < held_out < 1, got {seeds}, {steps}, {held_out}")
+    for name in distances:
+        DISTANCES.get(name)
+    mdps = standard_mdps() if mdps is None else mdps
+    tables = {}
+    for count, (mdp, metric) in enumerate((mdp, metric) for mdp in mdps for metric in metrics):
+        progress("solving MDPs", count, len(mdps) * len(metrics))
+        tables[f"{mdp} {metric}"] = metric_of(mdps[mdp], metric)
+    settings = {"steps": steps, "learning_rate": learning_rate, "held_out": held_out}
+    ledger = Ledger(None if out is None else out / "cells.jsonl", {**settings, "mdps": _digest(tables)})
+    plan = [
+        (name, distance, d, encoder, seed)
+        for seed in range(seeds)
+        for name in tables
+        for distance in distances
+        for d in dimensions
+        for encoder in ENCODERS
+    ]
+    for count, (name, distance, d, encoder, seed) in enumerate(plan if not interrupted else ()):
+        key = f"{name} {distance} {d} {encoder} {seed}"
+        if key not in ledger:
+            head = match(distance, d)
+            fitted, rest = _split(len(tables[name]), held_out, seed)
+            measured = embed(
+                tables[name], head, d, trainable=encoder == "trainable", seed=seed, pairs=fitted, steps=steps,
+                learning_rate=learning_rate,
+            )  # fmt: skip
+            mdp, metric = name.rsplit(" ", 1)
+            ledger.add(key, _cell(mdp, metric, distance, d, encoder, seed, measured, tables[name], fitted, rest))
+        progress("fitting", count + 1, len(plan))
+    keys = [" ".join(map(str, part)) for part in plan]
+    cells = tuple(Cell(**ledger[key]) for key in keys if key in ledger)
+    return Exact(settings, tables, cells)
+
+
+def embed(
+    D: Array,
+    head: Head,
+    latent_dim: int,
+    *,
+    trainable: bool,
+    seed: int,
+    pairs: NDArray[np.int64],
+    steps: int,
+    learning_rate: float,
+) -> Array:
+    """Fit a distance, and the table where `trainable`, to D [S, S] on `pairs` [P, 2]; the distances [S, S] it gives."""
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        table = torch.randn(len(D), latent_dim)
+        distance: Distance[Any] = head.build(latent_dim)
+    table.requires_grad_(trainable)
+    learned = [*([table] if trainable else []), *distance.parameters()]
+    # Both orders: a distance that is not symmetric by itself is asked to become so.
+    left, right = (torch.as_tensor(np.concatenate([pairs[:, a], pairs[:, 1 - a]])) for a in (0, 1))
+    target = torch.as_tensor(D, dtype=torch.float32)[left, right]
+    if learned:
+        optimiser = torch.optim.Adam(learned, lr=learning_rate, fused=True)
+        for _ in range(steps):
+            value = distance(table[left], table[right])
+            loss = F.mse_loss(value, target if value.ndim == 1 else target[:, None].expand_as(value))
+            optimiser.zero_grad()
+            loss.backward()
+            optimiser.step()
+    with torch.no_grad():
+        found = distance.all_pairs(table).numpy().astype(np.float64)
+    return np.asarray((found + found.T) / 2)
+
+
+def _cell(
+    mdp: str,
+    metric: str,
+    distance: str,
+    latent_dim: int,
+    encoder: str,
+    seed: int,
+    d: Array,
+    D: Array,
+    fitted: NDArray[np.int64],
+    rest: NDArray[np.int64],
+) -> dict[str, Any]:
+    upper = np.triu_indices(len(D), 1)
+    some, others = ((d[p[:, 0], p[:, 1]], D[p[:, 0], p[:, 1]]) for p in (fitted, rest))
+    cell = Cell(
+        mdp, metric, distance, latent_dim, "trainable" if encoder == "trainable" else "frozen", seed,
+        distortion=distortion(d[upper], D[upper]),
+        rank_correlation=rank_correlation(d[upper], D[upper]),
+        residual=relative_residual(*some),
+        held_out=relative_residual(*others),
+    )  # fmt: skip
+    return dataclasses.asdict(cell)
+
+
+def _split(states: int, held_out: float, seed: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Pairs s < s' to fit [P, 2] and to hold out [R, 2], at least one each."""
+    pairs = np.random.default_rng(seed).permutation(np.stack(np.triu_indices(states, 1), axis=1))
+    if len(pairs) < 2:
+        raise ConfigError(f"exact: {states} states make {len(pairs)} pairs; at least 3 states are needed")
+    count = min(len(pairs) - 1, max(1, round(held_out * len(pairs))))
+    return pairs[count:], pairs[:count]
+
+
+def _digest(tables: Mapping[str, Array]) -> dict[str, float]:
+    """Enough to notice other MDPs under the same names, whatever the machine's last digits are."""
+    return {name.split(" ")[0]: float(len(D)) for name, D in tables.items()}

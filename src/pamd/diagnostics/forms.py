@@ -1,0 +1,199 @@
+"""Geometry: what the learned quadratic form of a run looks like over pairs of states from its replay."""
+
+from __future__ import annotations
+
+import copy
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from pamd.diagnostics import spectrum as of
+from pamd.diagnostics.source import Progress, Trained, choose, open_run, quiet
+from pamd.distances import DISTANCES, Distance
+from pamd.distances.pairwise import both_orders
+from pamd.distances.quadratic import QuadraticForm
+from pamd.errors import ConfigError, ShapeError
+
+__all__ = ["Geometry", "geometry", "geometry_of", "replay_latents"]
+
+Array = NDArray[np.float64]
+
+ACTIVE = 0.01
+"""A guard (an epsilon, the ridge) counts as active where it makes up more than this share of what it guards."""
+
+
+@dataclass(frozen=True)
+class Geometry:
+    """G_tilde over P pairs of different states. Arrays are float64."""
+
+    distance: str
+    latent_dim: int
+    eigenvalues: Array
+    """[P, d], largest first"""
+    condition: Array
+    """[P]"""
+    effective_rank: Array
+    """[P]"""
+    off_diagonal: Array
+    """[P]: share of |G|_F^2"""
+    anisotropy: Array
+    """[P]: |G - I/d|_F"""
+    variation: Array
+    """[P]: |G_p - mean G|_F / |mean G|_F"""
+    mean_matrix: Array
+    """[d, d]"""
+    typical_matrix: Array
+    """[d, d]: of the pair whose effective rank is the median"""
+    value: Array
+    """[P]"""
+    lower: Array
+    """[P]: lower bound of lem:spectral_sandwich"""
+    upper: Array
+    """[P]: upper bound"""
+    dead_share: float | None
+    """How many of the ReHU inputs are at or below 0, where the gradient is 0; None: the distance has no ReHU."""
+    dead_everywhere: int | None
+    """Coordinates of L's diagonal that are dead on every pair."""
+    guards: dict[str, float]
+    """Share of pairs on which each guard is active (`ACTIVE`)."""
+    triangle_violations: float
+    """Share of triples with d(x, z) > d(x, y) + d(y, z)"""
+    triangle_excess: float
+    """How much larger, at most, as a share of d(x, y) + d(y, z)"""
+    triples: int
+
+
+def geometry(run: Path, *, pairs: int = 512, seed: int = 0, progress: Progress = quiet) -> Geometry:
+    """The geometry of the distance of the run in `run`, at its newest checkpoint, over states of its replay."""
+    trained = open_run(run)
+    distance = trained.agent.nets.distance
+    check_quadratic(distance, trained.config.method.name)
+    assert isinstance(distance, QuadraticForm)
+    if pairs < 2:
+        raise ConfigError(f"geometry needs at least 2 pairs, got {pairs}")
+    z = replay_latents(trained, min(pairs, len(trained.replay())), seed, progress)
+    name = trained.config.method.distance
+    return geometry_of(distance, z, pairs=pairs, seed=seed, name="" if name is None else name.name)
+
+
+def check_quadratic(distance: Distance[Any] | None, method: str) -> None:
+    """Raise ConfigError unless there is a distance and it has a matrix."""
+    if distance is None:
+        raise ConfigError(f"method {method!r} has no distance, so there is no geometry to look at")
+    if not isinstance(distance, QuadraticForm):
+        with_matrix = [name for name in DISTANCES.names() if issubclass(DISTANCES.get(name), QuadraticForm)]
+        raise ConfigError(
+            f"the distance of method {method!r} ({type(distance).__name__}) is no quadratic form and has no matrix;"
+            f" geometry looks at {', '.join(with_matrix)}"
+        )
+
+
+@torch.no_grad()
+def replay_latents(run: Trained, count: int, seed: int, progress: Progress = quiet) -> Tensor:
+    """Latents [N, d] of `count` states drawn from the run's replay."""
+    replay = run.replay()
+    size, seen = replay.layout.frame_shape[1], run.config.scale.size
+    if size != seen:
+        raise ShapeError(f"the run's encoder reads {seen} x {seen}, its replay shows {size} x {size}")
+    chosen = choose(replay, count, "spread", np.random.default_rng(seed))
+    parts = []
+    for start in range(0, count, 256):
+        parts.append(run.agent.nets.encoder(replay.take(chosen[start : start + 256]).obs))
+        progress("encoding states", min(start + 256, count), count)
+    return torch.cat(parts)
+
+
+@torch.no_grad()
+def geometry_of(
+    distance: QuadraticForm[Any], z: Tensor, *, pairs: int = 512, seed: int = 0, name: str = ""
+) -> Geometry:
+    """The geometry of a distance over pairs of different rows of z [N, d]. All in float64: guards are small."""
+    if len(z) < 3:
+        raise ConfigError(f"geometry needs at least 3 states, got {len(z)}")
+    distance, z = copy.deepcopy(distance).double(), z.double()
+    rng = np.random.default_rng(seed)
+    i, j, k = (torch.as_tensor(row) for row in _different(len(z), pairs, rng).T)
+    x, y = z[i], z[j]
+    G = distance.matrix(x, y)
+    eigenvalues = of.spectrum(G)
+    rank = of.effective_rank(eigenvalues)
+    value = distance(x, y)
+    lower, upper = distance.bounds(x, y)
+    inputs = rehu_inputs(distance, x, y)
+    around = distance(x, z[k]) + distance(z[k], y)
+    excess = (value - around) / around.clamp_min(1e-12)
+    dead = None if inputs is None else inputs <= 0
+    return Geometry(
+        distance=name or type(distance).__name__,
+        latent_dim=distance.latent_dim,
+        eigenvalues=_array(eigenvalues),
+        condition=_array(of.condition_number(eigenvalues)),
+        effective_rank=_array(rank),
+        off_diagonal=_array(of.off_diagonal_share(G)),
+        anisotropy=_array(of.anisotropy(G)),
+        variation=_array(of.pair_variation(G)),
+        mean_matrix=_array(G.mean(0)),
+        typical_matrix=_array(G[int(rank.argsort()[len(rank) // 2])]),
+        value=_array(value),
+        lower=_array(lower),
+        upper=_array(upper),
+        dead_share=None if dead is None else float(dead.double().mean()),
+        dead_everywhere=None if dead is None else int(dead.flatten(0, 1).all(0).sum()),
+        guards=_guards(distance, G, eigenvalues, x - y, lower),
+        triangle_violations=float((excess > 1e-9).double().mean()),
+        triangle_excess=float(excess.max().clamp_min(0)),
+        triples=len(excess),
+    )
+
+
+def rehu_inputs(distance: QuadraticForm[Any], z: Tensor, z_prime: Tensor) -> Tensor | None:
+    """What goes into ReHU for the diagonal of L: [2, P, d], or None where that is not known for the class."""
+    weight = getattr(distance, "weight", None)
+    if isinstance(weight, Tensor):
+        return weight.expand(2, len(z), -1)
+    net = getattr(distance, "net", None)
+    if not isinstance(net, torch.nn.Module):
+        return None
+    d = distance.latent_dim
+    output = both_orders(net, z, z_prime)
+    rank, block = getattr(distance.config, "rank", None), getattr(distance.config, "block", None)
+    if rank is not None or output.shape[-1] == d:  # the diagonal comes first, or is all there is
+        return output[..., :d]
+    side = block or d
+    on_diagonal = torch.arange(1, side + 1).cumsum(0) - 1  # of a packed lower triangle, row by row
+    factors: Tensor = output.unflatten(-1, (d // side, -1))
+    return factors[..., on_diagonal].flatten(2)
+
+
+def _guards(
+    distance: QuadraticForm[Any], G: Tensor, eigenvalues: Tensor, delta: Tensor, lower: Tensor
+) -> dict[str, float]:
+    config = distance.config
+    quadratic = torch.einsum("pi,pij,pj->p", delta, G, delta)
+    guards = {"root epsilon": quadratic < config.root_epsilon / (ACTIVE if config.root == "add" else 1.0)}
+    if config.trace_normalised:
+        guards["trace epsilon"] = 1 - eigenvalues.sum(-1) > ACTIVE
+    if config.ridge is not None:
+        # The lemma's lower bound is the ridge's own share of the value, before the root guard.
+        own = lower.square() - (config.root_epsilon if config.root == "add" else 0.0)
+        guards["ridge"] = own > ACTIVE * quadratic
+    return {name: float(active.double().mean()) for name, active in guards.items()}
+
+
+def _different(states: int, count: int, rng: np.random.Generator) -> NDArray[np.int64]:
+    """[count, 3]: rows of three different states each."""
+    first = rng.integers(0, states, count)
+    second = (first + rng.integers(1, states, count)) % states
+    third = rng.integers(0, states - 2, count)
+    for taken in np.sort(np.stack([first, second]), axis=0):
+        third += third >= taken
+    return np.stack([first, second, third], axis=1)
+
+
+def _array(tensor: Tensor) -> Array:
+    return tensor.numpy().astype(np.float64)

@@ -1,0 +1,71 @@
+"""Heads of equal size: the hidden width at which a distance has nearly as many parameters as another one."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+
+from pamd.distances import DISTANCES, Distance, distance
+
+__all__ = ["Head", "match", "parameters"]
+
+
+@dataclass(frozen=True)
+class Head:
+    """A distance as a diagnostic builds it."""
+
+    distance: str
+    parameters: int
+    options: dict[str, Any] = field(default_factory=dict)
+    reference: int | None = None
+    """The parameter count that was to be matched; None: as it is."""
+
+    def build(self, latent_dim: int) -> Distance[Any]:
+        return distance(self.distance, latent_dim=latent_dim, **self.options)
+
+    def __str__(self) -> str:
+        width = f", hidden {self.options['hidden']}" if "hidden" in self.options else ""
+        wanted = f" (to match: {self.reference:,})" if self.reference is not None else ""
+        return f"{self.distance}: {self.parameters:,} parameters{width}{wanted}"
+
+
+def parameters(module: torch.nn.Module) -> int:
+    """How many numbers are trained."""
+    return sum(p.numel() for p in module.parameters())
+
+
+def match(name: str, latent_dim: int, like: str | None = "pamd", preset: str | None = None) -> Head:
+    """The distance `name` with the hidden width that comes nearest the parameter count of `like` at its defaults.
+
+    A distance without a width, and `like` itself, stay as they are. `preset` applies where a distance has it.
+    """
+    cls = DISTANCES.get(name)
+    options: Mapping[str, Any] = cls.presets.get(preset, {}) if preset is not None else {}
+    count = _Counter(name, latent_dim, options)
+    if like is None or like == name or "hidden" not in {f.name for f in dataclasses.fields(cls.Config)}:
+        return Head(name, count.at(None), dict(options))
+    wanted = _Counter(like, latent_dim, {}).at(None)
+    low, high = 1, 1
+    while count.at(high) < wanted:
+        low, high = high, 2 * high
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (middle, high) if count.at(middle) < wanted else (low, middle)
+    hidden = min((low, high), key=lambda width: abs(count.at(width) - wanted))
+    return Head(name, count.at(hidden), {**options, "hidden": hidden}, wanted)
+
+
+class _Counter:
+    """Parameters of a distance at a hidden width, counted without making them."""
+
+    def __init__(self, name: str, latent_dim: int, options: Mapping[str, Any]) -> None:
+        self._name, self._latent_dim, self._options = name, latent_dim, options
+
+    def at(self, hidden: int | None) -> int:
+        width = {} if hidden is None else {"hidden": hidden}
+        with torch.device("meta"):
+            return parameters(distance(self._name, latent_dim=self._latent_dim, **{**self._options, **width}))

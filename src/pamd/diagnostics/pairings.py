@@ -1,0 +1,105 @@
+"""Pure functions of distance matrices [N, N]: neighbours, rank correlation, flat maps, the denoising factor."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from pamd.distances import Distance
+from pamd.errors import ConfigError, ShapeError
+
+__all__ = ["classical_mds", "denoising_factor", "nearest_rows", "overlap", "pca", "rank_correlation", "standardised_l2"]
+
+Array = NDArray[np.float64]
+
+
+def rank_correlation(x: Array, y: Array) -> float:
+    """Spearman's: Pearson's of the ranks, ties shared; 0 where one side does not vary. x, y: [P]."""
+    ranks = [_ranks(np.asarray(side, dtype=np.float64)) for side in (x, y)]
+    a, b = (rank - rank.mean() for rank in ranks)
+    scale = np.sqrt((a @ a) * (b @ b))
+    return float(a @ b / scale) if scale > 0 else 0.0
+
+
+def _ranks(x: Array) -> Array:
+    _, inverse, counts = np.unique(x, return_inverse=True, return_counts=True)
+    last = np.cumsum(counts)
+    shared: Array = (last - (counts - 1) / 2)[inverse]
+    return shared
+
+
+def standardised_l2(states: Array) -> Array:
+    """Euclidean distance after every coordinate is divided by its standard deviation; those that stand still count 0.
+
+    states: [N, S] -> [N, N].
+    """
+    spread = states.std(0)
+    moving = states[:, spread > 1e-12] / spread[spread > 1e-12]
+    return np.asarray(np.linalg.norm(moving[:, None] - moving[None], axis=-1))
+
+
+def nearest_rows(distances: Array, count: int, excluded: NDArray[np.bool_]) -> NDArray[np.int64]:
+    """[N, count]: of every row the nearest columns, nearest first, where `excluded` [N, N] is False."""
+    allowed = np.where(excluded, np.inf, distances)
+    if (np.isfinite(allowed).sum(1) < count).any():
+        raise ConfigError(f"not every state has {count} others to be near to; collect more states or more episodes")
+    return np.argsort(allowed, axis=1, kind="stable")[:, :count]
+
+
+def overlap(one: NDArray[np.int64], other: NDArray[np.int64]) -> float:
+    """Mean share of neighbours that two answers of `nearest_rows` [N, k] have in common."""
+    shared = [len(set(a) & set(b)) / len(a) for a, b in zip(one.tolist(), other.tolist(), strict=True)]
+    return float(np.mean(shared))
+
+
+def pca(latents: Array) -> tuple[Array, Array]:
+    """The first two principal coordinates [N, 2], and the share of variance of each [2]. latents: [N, d]."""
+    centred = latents - latents.mean(0)
+    left, scale, _ = np.linalg.svd(centred, full_matrices=False)
+    total = (scale**2).sum()
+    share = scale[:2] ** 2 / total if total > 0 else np.zeros(2)
+    return _two_columns(left[:, :2] * scale[:2]), _padded(share)
+
+
+def classical_mds(distances: Array) -> tuple[Array, Array]:
+    """Torgerson's scaling of the symmetric part [N, N]: coordinates [N, 2], and each one's share of |eigenvalues| [2].
+
+    Exact where the distances are those of points in a plane.
+    """
+    n = len(distances)
+    squared = ((distances + distances.T) / 2) ** 2
+    centring = np.eye(n) - 1 / n
+    values, vectors = np.linalg.eigh(-centring @ squared @ centring / 2)
+    order = np.argsort(values)[::-1][:2]
+    total = np.abs(values).sum()
+    top = np.clip(values[order], 0, None)
+    share = top / total if total > 0 else np.zeros(len(top))
+    return _two_columns(vectors[:, order] * np.sqrt(top)), _padded(share)
+
+
+@torch.no_grad()
+def denoising_factor(distance: Distance[Any], z: Tensor, z_other: Tensor) -> float:
+    """(neg - pos) / (neg + pos) of the same S states under two backgrounds. z, z_other: [S, d].
+
+    pos is the mean distance of a state to itself under the other background, neg that to the other states there. 1: the
+    background does not count; 0: it counts as much as the state; below: more.
+    """
+    if z.shape != z_other.shape or z.ndim != 2 or len(z) < 2:
+        raise ShapeError(f"denoising_factor wants [S, d] twice, S >= 2, got {list(z.shape)} and {list(z_other.shape)}")
+    between = distance.all_pairs(z, z_other).double()
+    same = between.diagonal()
+    pos, neg = same.mean(), (between.sum() - same.sum()) / (between.numel() - len(same))
+    total = float(neg + pos)
+    return float(neg - pos) / total if total != 0 else 0.0
+
+
+def _two_columns(x: Array) -> Array:
+    return np.pad(x, ((0, 0), (0, max(0, 2 - x.shape[1]))))
+
+
+def _padded(share: Array) -> Array:
+    return np.pad(share, (0, max(0, 2 - len(share))))

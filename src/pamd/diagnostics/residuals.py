@@ -1,0 +1,197 @@
+"""Residual fitting (eq:residual_fit): can the distance satisfy its fixed point while the encoder stands still?"""
+
+from __future__ import annotations
+
+import copy
+import dataclasses
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+import torch
+from torch import nn
+from torch.nn import functional as F
+
+from pamd.agent.networks import follow
+from pamd.diagnostics.absorption import Absorption, absorption
+from pamd.diagnostics.ledger import Ledger
+from pamd.diagnostics.matching import Head, match
+from pamd.diagnostics.presets import COLLECTED, PRESETS, ResidualSettings
+from pamd.diagnostics.source import Progress, collect, open_replay, open_run, quiet
+from pamd.diagnostics.transitions import Encode, Transitions
+from pamd.distances import Distance
+from pamd.errors import ConfigError, ShapeError, UnknownNameError
+from pamd.nets import Convolutions, Encoder
+from pamd.operators import Operator, operator
+from pamd.types import Latents, Pairs
+
+__all__ = ["ENCODERS", "Curve", "Residual", "ResidualSettings", "residual"]
+
+ENCODERS = ("frozen", "trainable")
+
+
+@dataclass(frozen=True)
+class Curve:
+    """One fit. N points, the first before the first step."""
+
+    distance: str
+    encoder: Literal["frozen", "trainable"]
+    seed: int
+    steps: list[int]
+    """[N]: gradient updates"""
+    residual: list[float]
+    """[N]: mean over the evaluation pairs of (d - target)^2"""
+    target_square: list[float]
+    """[N]: mean of target^2, the scale that the residual is to be read against"""
+
+
+@dataclass(frozen=True)
+class Residual:
+    """A whole experiment; `curves` holds what is finished."""
+
+    settings: ResidualSettings
+    data: dict[str, Any]
+    """Where the transitions came from."""
+    zero: float
+    """The residual of the distance that is 0 everywhere: mean of the squared reward distance."""
+    heads: tuple[Head, ...]
+    curves: tuple[Curve, ...]
+    absorption: tuple[Absorption, ...]
+    """Of the distances with at least one seed finished under both encoders."""
+
+
+def residual(
+    source: Path | None = None,
+    *,
+    preset: str = "quick",
+    distances: Sequence[str] = ("pamd", "mlp"),
+    seeds: int = 3,
+    out: Path | None = None,
+    progress: Progress = quiet,
+    interrupted: bool = False,
+    **changes: Any,
+) -> Residual:
+    """Fit every distance with a frozen and a trainable encoder, on the replay in `source` or a collected one.
+
+    `changes` are fields of `ResidualSettings`. With `out`, finished curves are kept there and not computed again.
+    `interrupted`: compute nothing more, only say what is there.
+    """
+    settings = _settings(preset, changes)
+    if seeds < 1 or not distances:
+        raise ConfigError(f"residual fitting needs at least one seed and one distance, got {seeds} and {distances}")
+    heads = tuple(match(name, settings.latent_dim, settings.match, settings.distance_preset) for name in distances)
+    experiment = _Experiment(source, settings, progress)
+    kept = {"settings": dataclasses.asdict(settings), "data": experiment.data.description}
+    ledger = Ledger(None if out is None else out / "curves.jsonl", kept)
+    plan = [(head, encoder, seed) for seed in range(seeds) for head in heads for encoder in ENCODERS]
+    for head, encoder, seed in plan if not interrupted else ():
+        # The width is part of the key: another one is another curve.
+        key = f"{head} {encoder} seed {seed}"
+        if key not in ledger:
+            ledger.add(key, dataclasses.asdict(experiment.fit(head, encoder == "trainable", seed, progress)))
+    curves = tuple(Curve(**ledger[key]) for h, e, s in plan if (key := f"{h} {e} seed {s}") in ledger)
+    found = [absorption(head.distance, curves) for head in heads]
+    ratios = tuple(ratio for ratio in found if ratio is not None)
+    return Residual(settings, experiment.data.description, experiment.zero, heads, curves, ratios)
+
+
+def _settings(preset: str, changes: dict[str, Any]) -> ResidualSettings:
+    if preset not in PRESETS:
+        raise UnknownNameError("preset of residual fitting", preset, PRESETS)
+    names = [f.name for f in dataclasses.fields(ResidualSettings)]
+    for key in changes:
+        if key not in names:
+            raise UnknownNameError("setting of residual fitting", key, names)
+    return dataclasses.replace(PRESETS[preset], **changes)
+
+
+class _Experiment:
+    """Transitions, evaluation pairs and operator: what every fit shares."""
+
+    def __init__(self, source: Path | None, settings: ResidualSettings, progress: Progress) -> None:
+        self._settings, self._source = settings, source
+        if source is None and settings.preset not in COLLECTED:
+            raise ConfigError(
+                f"preset {settings.preset!r} wants the replay of a trained agent: train one"
+                " (`pamd train walker_walk --method simsr`) and name its run directory"
+            )
+        if source is not None:
+            replay, origin = open_replay(source), {"source": source.name}
+        else:
+            env = COLLECTED[settings.preset]
+            replay = collect(env, settings.transitions or 1000, 0, progress)
+            origin = {"task": env.task, "policy": "random"}
+        self.data = Transitions(replay, settings.transitions, settings.drawn, settings.rewards, origin)
+        self._operator: Operator[Any] = operator("independent", gamma=settings.gamma, reward_gap="smooth-l1")
+        rng = np.random.default_rng(0)
+        left, right = (torch.as_tensor(rng.integers(0, len(self.data), settings.pairs)) for _ in range(2))
+        rows, places = torch.unique(torch.cat([left, right]), return_inverse=True)
+        self._rows, self._pairs = rows, Pairs(*places.chunk(2))
+        gap = F.smooth_l1_loss(self.data.reward[left], self.data.reward[right], reduction="none")
+        self.zero = float(gap.square().mean())
+
+    def fit(self, head: Head, trainable: bool, seed: int, progress: Progress) -> Curve:
+        """One curve. Batches, pairs and first weights are the same for both encoders of a seed."""
+        settings = self._settings
+        encoder = self._encoder(seed)
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(seed)
+            distance = head.build(settings.latent_dim)
+        slow = copy.deepcopy(distance).requires_grad_(False)
+        encode: Encode = self.data.live(encoder) if trainable else self.data.fixed(encoder)
+        learned = [*distance.parameters(), *(encoder.parameters() if trainable else ())]
+        optimiser = torch.optim.Adam(learned, lr=settings.learning_rate, fused=True) if learned else None
+        rng, generator = np.random.default_rng(seed), torch.Generator().manual_seed(seed)
+        name: Literal["frozen", "trainable"] = "trainable" if trainable else "frozen"
+        curve = Curve(head.distance, name, seed, [], [], [])
+        every = max(1, settings.steps // settings.points)
+        batch = min(settings.batch, len(self.data))
+        for step in range(settings.steps + 1):
+            if step % every == 0 or step == settings.steps:
+                self._record(curve, step, encode, distance, slow)
+                progress(f"{head.distance}, {name} encoder, seed {seed}", step, settings.steps)
+            if step == settings.steps or optimiser is None:
+                continue
+            rows = torch.as_tensor(rng.integers(0, len(self.data), batch))
+            latents = encode(rows)
+            loss = self._loss(latents, Pairs.permutation(batch, generator), distance, slow)[0]
+            optimiser.zero_grad()
+            loss.backward()
+            optimiser.step()
+            follow(slow, distance, settings.tau)
+        return curve
+
+    def _loss(
+        self, latents: Latents, pairs: Pairs, distance: Distance[Any], slow: Distance[Any]
+    ) -> tuple[torch.Tensor, torch.Tensor]:
+        """eq:residual_fit and the targets [P]."""
+        target = self._operator.target(latents, pairs, slow)
+        return F.mse_loss(distance.between(latents.z, latents.z, pairs), target), target
+
+    @torch.no_grad()
+    def _record(self, curve: Curve, step: int, encode: Encode, distance: Distance[Any], slow: Distance[Any]) -> None:
+        value, target = self._loss(encode(self._rows), self._pairs, distance, slow)
+        curve.steps.append(step)
+        curve.residual.append(float(value))
+        curve.target_square.append(float(target.square().mean()))
+
+    def _encoder(self, seed: int) -> nn.Module:
+        settings = self._settings
+        channels, size = self.data.channels, self.data.size
+        if settings.encoder == "random":
+            with torch.random.fork_rng(devices=[]):
+                torch.manual_seed(seed)
+                convolutions = Convolutions(channels, size, settings.filters, settings.strides)
+                return Encoder(convolutions, settings.latent_dim, settings.latent_space)
+        if self._source is None:
+            raise ConfigError('residual fitting: encoder "run" needs a run directory')
+        run = open_run(self._source)
+        seen = run.config.scale.size
+        if (seen, run.config.method.latent_dim) != (size, settings.latent_dim):
+            raise ShapeError(
+                f"the run's encoder reads {seen} x {seen} and gives {run.config.method.latent_dim} numbers, but the"
+                f" replay shows {size} x {size} and latent_dim is {settings.latent_dim}"
+            )
+        return copy.deepcopy(run.agent.nets.encoder).requires_grad_(True)

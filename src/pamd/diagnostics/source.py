@@ -1,0 +1,108 @@
+"""What a diagnostic looks at: a run, a saved replay, or a replay that it collects itself."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pamd.agent import Agent
+from pamd.envs import EnvConfig, build_env
+from pamd.errors import CheckpointError, ConfigError, ReplayError, RunError, ShapeError
+from pamd.replay import Replay, ReplayConfig
+from pamd.training import RunDirectory, TrainConfig, checkpoint
+from pamd.training.evaluate import load_agent
+
+__all__ = ["Progress", "Trained", "choose", "collect", "open_replay", "open_run", "quiet"]
+
+Progress = Callable[[str, int, int], None]
+"""What is being done, how much of it is done, and how much there is."""
+
+
+def quiet(what: str, done: int, total: int) -> None:
+    """The `Progress` of one who does not want to hear of it."""
+
+
+@dataclass(frozen=True)
+class Trained:
+    """A run with the agent of its newest whole checkpoint."""
+
+    path: Path
+    config: TrainConfig
+    agent: Agent
+    checkpoint: str
+
+    def replay(self) -> Replay:
+        """The run's own replay."""
+        return open_replay(self.path)
+
+
+def open_run(path: Path) -> Trained:
+    """The run in `path`."""
+    run = RunDirectory.open(path)
+    found, complaints = checkpoint.newest(run.checkpoints)
+    if found is None:
+        raise CheckpointError(" ".join([f"{path} has no whole checkpoint to look at.", *complaints]))
+    tensors, _, place = found
+    agent, _ = load_agent(run.config, tensors)
+    return Trained(path, run.config, agent, place.name)
+
+
+def open_replay(path: Path) -> Replay:
+    """The replay of the run in `path`, or the replay that `path` is. Only read, never loaded whole."""
+    place = path / "replay" if (path / "config.json").is_file() else path
+    if not place.is_dir():
+        raise RunError(f"{path} is neither a run directory nor a saved replay")
+    replay = Replay.open(place, read_only=True, storage="mmap")
+    _, height, width = replay.layout.frame_shape
+    if height != width:
+        raise ShapeError(f"the encoder reads square pictures, the replay in {place} has {height} x {width}")
+    return replay
+
+
+def choose(
+    replay: Replay, count: int | None, drawn: Literal["newest", "spread"], rng: np.random.Generator
+) -> NDArray[np.int64]:
+    """`count` transitions of a replay, all of them for None: what `Replay.take` wants, [N].
+
+    The newest, which follow each other; or different ones from all of it.
+    """
+    held = replay.transitions()
+    if count is None:
+        count = len(held)
+    if not 2 <= count <= len(held):
+        raise ReplayError(f"{max(count, 2)} transitions are wanted, the replay holds {len(held)}")
+    return held[len(held) - count :] if drawn == "newest" else np.sort(rng.choice(held, count, replace=False))
+
+
+def collect(env_config: EnvConfig, transitions: int, seed: int, progress: Progress = quiet) -> Replay:
+    """A replay, in memory, of `transitions` decisions of a random policy."""
+    if transitions < 2:
+        raise ConfigError(f"at least 2 transitions must be collected, got {transitions}")
+    env = build_env(env_config, seed=seed)
+    rng = np.random.default_rng(seed)
+    try:
+        channels, height, width = env.observation_space.shape or ()
+        stack, (action_dim,) = env_config.frame_stack, env.action_space.shape or (0,)
+        replay = Replay.create(
+            ReplayConfig(2 * transitions + stack + 1),  # room for the first frame of every episode
+            frame_shape=(channels // stack, height, width),
+            action_dim=action_dim,
+            frame_stack=stack,
+        )
+        over = True
+        for decision in range(transitions):
+            if over:
+                replay.start(env.reset()[1]["frame"])
+            action = rng.uniform(-1.0, 1.0, action_dim).astype(np.float32)
+            _, reward, terminated, truncated, info = env.step(action)
+            replay.add(action, float(reward), terminated, info["frame"])
+            over = terminated or truncated
+            progress(f"collecting {env_config.task}", decision + 1, transitions)
+    finally:
+        env.close()
+    return replay

@@ -1,0 +1,99 @@
+"""Fresh states of a run's environment under its policy, with what the replay does not keep: the simulator's state."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from pamd.diagnostics.source import Progress, Trained, quiet
+from pamd.envs import build_env
+from pamd.errors import ConfigError
+
+__all__ = ["States", "play", "simulator_state"]
+
+DIAGNOSTICS = 2_000_003
+"""Added to a run's seed: neither its training episodes nor those of its evaluation."""
+
+
+@dataclass(frozen=True)
+class States:
+    """N states, in the order in which they were visited."""
+
+    obs: NDArray[np.uint8]
+    """[N, k*C, H, W]"""
+    picture: NDArray[np.uint8]
+    """[N, H, W, 3]: the newest frame"""
+    reward: NDArray[np.float64]
+    """[N]: of the decision taken there"""
+    value: NDArray[np.float64]
+    """[N]: min(Q1, Q2) of the policy's mode, by the run's own critic"""
+    episode: NDArray[np.int64]
+    """[N]"""
+    decision: NDArray[np.int64]
+    """[N]: within the episode"""
+    simulator: NDArray[np.float64] | None
+    """[N, S]: positions and velocities; None where the simulator does not tell"""
+
+    def __len__(self) -> int:
+        return len(self.obs)
+
+
+def simulator_state(env: Any) -> NDArray[np.float64] | None:
+    """[S]: dm_control's positions and velocities, the toy's places; None for other simulators."""
+    task = env.unwrapped.task
+    if hasattr(task, "physics"):
+        return np.array(task.physics.get_state(), dtype=np.float64)
+    if hasattr(task, "position") and hasattr(task, "target"):
+        return np.concatenate([task.position, task.target]).astype(np.float64)
+    return None
+
+
+@torch.no_grad()
+def play(run: Trained, count: int, *, episodes: int = 4, seed: int = 0, progress: Progress = quiet) -> States:
+    """About `count` states, evenly spread over `episodes` episodes of the run's exploring policy."""
+    if count < 8 or episodes < 1:
+        raise ConfigError(f"at least 8 states of at least 1 episode are needed, got {count} of {episodes}")
+    env = build_env(run.config.env, seed=run.config.seed + DIAGNOSTICS + seed)
+    rows: list[dict[str, Any]] = []
+    try:
+        for episode in range(episodes):
+            rows += _spread(_episode(run, env, episode), -(-count // episodes))
+            progress("playing episodes", episode + 1, episodes)
+    finally:
+        env.close()
+    if len(rows) < 8:
+        raise ConfigError(f"{episodes} episodes gave {len(rows)} states, at least 8 are needed; ask for more episodes")
+    joined = {name: np.stack([row[name] for row in rows]) for name in rows[0] if name != "simulator"}
+    simulator = None if rows[0]["simulator"] is None else np.stack([row["simulator"] for row in rows])
+    pictures = np.ascontiguousarray(joined["obs"][:, -3:].transpose(0, 2, 3, 1))
+    return States(**joined, picture=pictures, value=_values(run, joined["obs"]), simulator=simulator)
+
+
+def _episode(run: Trained, env: Any, episode: int) -> list[dict[str, Any]]:
+    rows: list[dict[str, Any]] = []
+    obs, _ = env.reset()
+    over = False
+    while not over:
+        row = {"obs": obs, "episode": episode, "decision": len(rows), "simulator": simulator_state(env)}
+        obs, reward, terminated, truncated, _ = env.step(run.agent.act(obs, explore=True))
+        rows.append({**row, "reward": float(reward)})
+        over = terminated or truncated
+    return rows
+
+
+def _spread(rows: list[dict[str, Any]], count: int) -> list[dict[str, Any]]:
+    kept = np.unique(np.linspace(0, len(rows) - 1, min(count, len(rows))).round().astype(int))
+    return [rows[i] for i in kept]
+
+
+def _values(run: Trained, obs: NDArray[np.uint8]) -> NDArray[np.float64]:
+    nets, parts = run.agent.nets, []
+    for chunk in torch.as_tensor(obs).split(256):
+        features = nets.encoder.convolutions(chunk)
+        q1, q2 = nets.critic(nets.encoder.head(features), nets.actor.mean(features))
+        parts.append(torch.minimum(q1, q2))
+    return torch.cat(parts).numpy().astype(np.float64)

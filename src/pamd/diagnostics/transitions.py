@@ -1,0 +1,73 @@
+"""The transitions of a diagnostic and their latents: looked up for a frozen encoder, computed for one that learns."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Literal
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from pamd.diagnostics.source import choose
+from pamd.replay import Replay
+from pamd.types import Latents
+
+__all__ = ["Encode", "Transitions"]
+
+Encode = Callable[[Tensor], Latents]
+"""Rows [B] of the transitions -> their latents."""
+
+_CHUNK = 256
+
+
+class Transitions:
+    """N transitions of a replay, drawn once; batches are read from it as they are needed."""
+
+    def __init__(
+        self,
+        replay: Replay,
+        count: int | None,
+        drawn: Literal["newest", "spread"],
+        rewards: Literal["as-is", "over-maximum"],
+        origin: dict[str, Any],
+    ) -> None:
+        self._replay = replay
+        self._chosen = choose(replay, count, drawn, np.random.default_rng(0))
+        channels, self.size, _ = replay.layout.frame_shape
+        self.channels = channels * replay.layout.frame_stack
+        reward = torch.cat([self._take(rows).reward.clone() for rows in self._chunks()])
+        largest = float(reward.abs().max())
+        self._scale = largest if rewards == "over-maximum" and largest > 0 else 1.0
+        self.reward = reward / self._scale
+        """[N]"""
+        self.description = {**origin, "transitions": len(self), "size": self.size, "reward_scale": self._scale}
+
+    def __len__(self) -> int:
+        return len(self._chosen)
+
+    @torch.no_grad()
+    def fixed(self, encoder: nn.Module) -> Encode:
+        """Latents under an encoder that stays as it is: every transition is encoded once, now."""
+        parts = [(encoder(batch.obs), encoder(batch.next_obs)) for batch in map(self._take, self._chunks())]
+        z, z_next = (torch.cat(side) for side in zip(*parts, strict=True))
+        return lambda rows: Latents(z=z[rows], reward=self.reward[rows], z_next=z_next[rows])
+
+    def live(self, encoder: nn.Module) -> Encode:
+        """Latents under an encoder that learns; those of next states carry no gradient."""
+
+        def encode(rows: Tensor) -> Latents:
+            batch = self._take(rows)
+            z = encoder(batch.obs)
+            with torch.no_grad():
+                z_next = encoder(batch.next_obs)
+            return Latents(z=z, reward=self.reward[rows], z_next=z_next)
+
+        return encode
+
+    def _take(self, rows: Tensor) -> Any:
+        return self._replay.take(self._chosen[rows.numpy()])
+
+    def _chunks(self) -> tuple[Tensor, ...]:
+        chunks: tuple[Tensor, ...] = torch.arange(len(self)).split(_CHUNK)
+        return chunks

@@ -1,0 +1,50 @@
+"""Results to files: numbers as JSON, arrays as npz. Figures and the page's section are drawn from these."""
+
+from __future__ import annotations
+
+import dataclasses
+import io
+import json
+import math
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from pamd import durable
+from pamd.diagnostics.embedding import Exact
+from pamd.diagnostics.forms import Geometry
+from pamd.diagnostics.representation import Representation
+from pamd.diagnostics.residuals import Residual
+
+__all__ = ["save"]
+
+Result = Residual | Geometry | Representation | Exact
+KINDS: dict[type, str] = {Residual: "residual", Geometry: "geometry", Representation: "latents", Exact: "exact"}
+
+
+def save(result: Result, directory: Path, **about: Any) -> None:
+    """Write data.json, and arrays.npz where there are arrays; `about` says more (the run, the checkpoint)."""
+    directory.mkdir(parents=True, exist_ok=True)
+    arrays: dict[str, np.ndarray[Any, Any]] = {}
+    tree = _plain(dataclasses.asdict(result), "", arrays)
+    text = json.dumps({"kind": KINDS[type(result)], **about, **tree}, indent=1, allow_nan=False)
+    if arrays:
+        buffer = io.BytesIO()
+        np.savez_compressed(buffer, allow_pickle=False, **arrays)
+        durable.replace(directory / "arrays.npz", buffer.getvalue())
+    durable.replace(directory / "data.json", (text + "\n").encode())
+
+
+def _plain(value: Any, path: str, arrays: dict[str, np.ndarray[Any, Any]]) -> Any:
+    """JSON of `value`; arrays move to `arrays` under their dotted path. What is infinite becomes null."""
+    if isinstance(value, np.ndarray):
+        arrays[path] = value
+        return {"array": path}
+    if isinstance(value, dict):
+        return {key: _plain(item, f"{path}.{key}".lstrip("."), arrays) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(item, f"{path}.{index}", arrays) for index, item in enumerate(value)]
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    return value

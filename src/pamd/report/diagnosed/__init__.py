@@ -1,0 +1,31 @@
+"""What `pamd diagnose` found, as figures and as a section of the report page: files in, files out; no torch."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from pamd.errors import RunError
+from pamd.report.diagnosed import exact, geometry, latents, residual
+from pamd.report.diagnosed.section import Section, load, read_section
+
+__all__ = ["Section", "draw", "read_section"]
+
+_DRAWERS = {
+    "residual": residual.section,
+    "geometry": geometry.section,
+    "latents": latents.section,
+    "exact": exact.section,
+}
+
+
+def draw(directory: Path) -> Section:
+    """Figures (SVG and PNG) and section.json, from the data.json and arrays.npz in `directory`."""
+    import matplotlib
+
+    matplotlib.use("Agg")
+    data = load(directory)
+    if data.get("kind") not in _DRAWERS:
+        raise RunError(f"{directory / 'data.json'} is of no diagnostic that is known: {data.get('kind')!r}")
+    section = _DRAWERS[data["kind"]](data, directory)
+    section.write(directory)
+    return section

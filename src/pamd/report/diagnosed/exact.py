@@ -1,0 +1,140 @@
+"""Exact metrics: which distance needs how many dimensions, and which one fits without the encoder?"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from pamd.report.diagnosed.section import Picture, Section, Table, mean_and_error, number
+from pamd.report.figure import colour, save_figure
+
+__all__ = ["section"]
+
+FITS = 0.01
+"""A relative residual below this is called a fit: an error of a tenth of the typical distance."""
+
+Cell = dict[str, Any]
+
+
+def section(data: dict[str, Any], directory: Path) -> Section:
+    """Figures and text of one experiment."""
+    cells = data["cells"]
+    save_figure(_figure(cells, "residual", "relative residual, fitted pairs"), directory / "fitted")
+    save_figure(_figure(cells, "held_out", "relative residual, held-out pairs"), directory / "held_out")
+    settings = data["settings"]
+    paragraphs = [
+        "Each distance was fitted to exact metrics of finite MDPs over a table of one latent vector per state: frozen"
+        f" at random vectors, or trained with the distance ({settings['steps']} steps; heads have nearly as many"
+        " parameters as pamd's of the same dimension).",
+        f"{settings['held_out']:.0%} of the pairs were held out of the fit. A head that fits the other pairs with the"
+        " table frozen but misses these has remembered pairs, not found an embedding.",
+        "Relative residual: the squared error that no change of scale mends, as a share of the squared metric.",
+    ]
+    return Section(
+        "Exact behavioural metrics, embedded",
+        paragraphs,
+        [_dimensions(cells), _by_dimension(cells)],
+        [
+            Picture("fitted", "Error on the fitted pairs against the latent dimension; mean over seeds."),
+            Picture("held_out", "Error on pairs that were held out."),
+        ],
+    )
+
+
+def _dimensions(cells: list[Cell]) -> Table:
+    """The smallest dimension at which a distance fits, for each metric and encoder."""
+    tables = list(dict.fromkeys((c["mdp"], c["metric"]) for c in cells))
+    rows = []
+    for distance in dict.fromkeys(c["distance"] for c in cells):
+        for encoder in ("trainable", "frozen"):
+            row = [distance, encoder]
+            for measure in ("residual", "held_out"):
+                for mdp, metric in tables:
+                    own = _where(cells, mdp=mdp, metric=metric, distance=distance, encoder=encoder)
+                    row.append(_smallest(own, measure))
+            rows.append(row)
+    names = [f"{mdp} {metric}" for mdp, metric in tables]
+    columns = ["distance", "table", *names, *(f"{name}, held out" for name in names)]
+    return Table(f"Smallest dimension with a relative residual below {FITS:.0%}", columns, rows)
+
+
+def _by_dimension(cells: list[Cell]) -> Table:
+    """Over all metrics and seeds, at the smallest and at the largest dimension."""
+    dimensions = sorted({c["latent_dim"] for c in cells})
+    rows = []
+    for distance in dict.fromkeys(c["distance"] for c in cells):
+        for encoder in ("trainable", "frozen"):
+            for d in dict.fromkeys((dimensions[0], dimensions[-1])):
+                own = _where(cells, distance=distance, encoder=encoder, latent_dim=d)
+                if not own:
+                    continue
+                distortion = [float("inf") if c["distortion"] is None else c["distortion"] for c in own]
+                rows.append(
+                    [
+                        distance,
+                        encoder,
+                        str(d),
+                        number(_finite(float(np.median(distortion)))),
+                        f"{np.mean([c['rank_correlation'] for c in own]):.2f}",
+                        number(float(np.mean([c["residual"] for c in own]))),
+                        number(float(np.mean([c["held_out"] for c in own]))),
+                    ]
+                )
+    columns = ["distance", "table", "d", "distortion (median)", "rank correlation", "residual", "held out"]
+    return Table("Over all metrics and seeds", columns, rows)
+
+
+def _finite(value: float) -> float | None:
+    return value if np.isfinite(value) else None
+
+
+def _where(cells: list[Cell], **fields: Any) -> list[Cell]:
+    return [c for c in cells if all(c[key] == value for key, value in fields.items())]
+
+
+def _smallest(cells: list[Cell], measure: str) -> str:
+    for d in sorted({c["latent_dim"] for c in cells}):
+        if np.mean([c[measure] for c in cells if c["latent_dim"] == d]) < FITS:
+            return str(d)
+    return "none"
+
+
+def _figure(cells: list[Cell], measure: str, label: str) -> Any:
+    from matplotlib import pyplot
+
+    tables = list(dict.fromkeys((c["mdp"], c["metric"]) for c in cells))
+    encoders = ("trainable", "frozen")
+    figure, grid = pyplot.subplots(
+        len(encoders), len(tables), figsize=(3.1 * len(tables) + 0.6, 6.2), sharex=True, sharey=True, squeeze=False,
+        layout="constrained",
+    )  # fmt: skip
+    dimensions = sorted({c["latent_dim"] for c in cells})
+    floor: Callable[[float], float] = lambda x: max(x, 1e-6)  # noqa: E731  the log axis ends somewhere
+    for row, encoder in zip(grid, encoders, strict=True):
+        for axes, (mdp, metric) in zip(row, tables, strict=True):
+            for distance in dict.fromkeys(c["distance"] for c in cells):
+                own = _where(cells, mdp=mdp, metric=metric, encoder=encoder, distance=distance)
+                points = [(d, [c[measure] for c in own if c["latent_dim"] == d]) for d in dimensions]
+                points = [(d, values) for d, values in points if values]
+                means = [floor(mean_and_error(values)[0]) for _, values in points]
+                first = axes is grid[0, 0]
+                axes.plot(
+                    [d for d, _ in points], means, color=colour(distance), marker="o", markersize=4, linewidth=1.8,
+                    label=distance if first else None,
+                )  # fmt: skip
+            axes.axhline(FITS, color="0.35", linestyle=":", linewidth=1.2)
+            axes.set_xscale("log", base=2)
+            axes.set_yscale("log")
+            axes.set_xticks(dimensions, [str(d) for d in dimensions])
+            axes.grid(alpha=0.25)
+            axes.spines[["top", "right"]].set_visible(False)
+            if row is grid[0]:
+                axes.set_title(f"{mdp}, {metric}")
+            else:
+                axes.set_xlabel("latent dimension")
+        row[0].set_ylabel(f"{encoder} table\n{label}")
+    figure.legend(loc="outside lower center", ncols=7, frameon=False)
+    return figure

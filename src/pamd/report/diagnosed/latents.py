@@ -1,0 +1,125 @@
+"""Latents: neighbours as pictures, correlations, and flat maps coloured by value."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from pamd.report.diagnosed.section import Picture, Section, Table
+from pamd.report.figure import colour, save_figure
+
+__all__ = ["section"]
+
+_NAMES = {"l2": "l2 of the latents", "state": "simulator state"}
+
+
+def section(data: dict[str, Any], directory: Path) -> Section:
+    """Figures and text of one run's representation."""
+    save_figure(_neighbours(data), directory / "neighbours")
+    save_figure(_maps(data), directory / "maps")
+    figures = [
+        Picture("neighbours", "A state and those nearest to it under each comparison, nearest first."),
+        Picture("maps", "The states in a plane, coloured by the critic's value."),
+    ]
+    if data["correlations"]:
+        save_figure(_correlations(data), directory / "correlations")
+        figures.insert(1, Picture("correlations", "Rank correlation of each comparison with what it should tell."))
+    count = len(data["latents"])
+    paragraphs = [
+        f"{count} fresh states of {data['method']}'s exploring policy. The state distance is Euclidean in the"
+        " simulator's positions and velocities, each divided by its standard deviation; neighbours in time within an"
+        " episode are left out.",
+    ]
+    if data["denoising"]:
+        said = ", ".join(f"{_name(name)} {factor:.2f}" for name, factor in data["denoising"].items())
+        paragraphs.append(
+            f"Denoising factor (1: the background does not count, 0: it counts as much as the state): {said}."
+        )
+    return Section("Representation: which states are alike?", paragraphs, _tables(data), figures)
+
+
+def _name(comparison: str) -> str:
+    return _NAMES.get(comparison, comparison)
+
+
+def _tables(data: dict[str, Any]) -> list[Table]:
+    truths = list(next(iter(data["correlations"].values()), {}))
+    rows = [[_name(name), *(f"{row[t]:.2f}" for t in truths)] for name, row in data["correlations"].items()]
+    tables = [Table("Spearman's correlation over all pairs", ["distance", *(_truth(t) for t in truths)], rows)]
+    if data["agreement"]:
+        shared = [[_name(n), f"{share:.0%}"] for n, share in data["agreement"].items() if n != "state"]
+        tables.append(
+            Table("Neighbours that are neighbours in the simulator's state, too", ["distance", "share"], shared)
+        )
+    return tables
+
+
+def _truth(name: str) -> str:
+    return {"value": "|value difference|", "reward": "|reward difference|", "state": "state distance"}[name]
+
+
+def _neighbours(data: dict[str, Any]) -> Any:
+    from matplotlib import pyplot
+
+    queries, pictures = data["queries"], data["states"]["picture"]
+    comparisons = list(data["neighbours"])
+    k = data["neighbours"][comparisons[0]].shape[1]
+    # A narrow empty column sets the groups apart.
+    widths = [1.0] + [w for _ in comparisons for w in (0.18, *[1.0] * k)]
+    width, height = 0.92 * sum(widths), 0.98 * len(queries) + 0.6
+    figure, grid = pyplot.subplots(
+        len(queries), len(widths), figsize=(width, height), gridspec_kw={"width_ratios": widths}, squeeze=False,
+        layout="constrained",
+    )  # fmt: skip
+    for axes in grid.ravel():
+        axes.axis("off")
+    for row, query in zip(grid, queries, strict=True):
+        row[0].imshow(pictures[query])
+        for group, name in enumerate(comparisons):
+            for place, index in enumerate(data["neighbours"][name][query]):
+                row[2 + group * (k + 1) + place].imshow(pictures[index])
+    grid[0, 0].set_title("state", fontsize=10)
+    for group, name in enumerate(comparisons):
+        grid[0, 2 + group * (k + 1)].set_title(f"nearest by {_name(name)}", fontsize=10, loc="left", color=colour(name))
+    return figure
+
+
+def _correlations(data: dict[str, Any]) -> Any:
+    from matplotlib import pyplot
+
+    names = [name for name in data["correlations"] if name != "state"]
+    truths = list(data["correlations"][names[0]])
+    figure, axes = pyplot.subplots(figsize=(6.4, 3.8), layout="constrained")
+    thickness = 0.8 / len(names)
+    for index, name in enumerate(names):
+        places = np.arange(len(truths)) + (index - (len(names) - 1) / 2) * thickness
+        heights = [data["correlations"][name][truth] for truth in truths]
+        axes.bar(places, heights, thickness * 0.92, color=colour(name), label=_name(name))
+    axes.axhline(0, color="0.2", linewidth=0.8)
+    axes.set_xticks(range(len(truths)), [_truth(t) for t in truths])
+    axes.set_ylabel("Spearman's correlation")
+    axes.set_ylim(min(-0.1, *axes.get_ylim()), 1)
+    axes.grid(axis="y", alpha=0.25)
+    axes.spines[["top", "right"]].set_visible(False)
+    figure.legend(loc="outside lower center", ncols=3, frameon=False)
+    return figure
+
+
+def _maps(data: dict[str, Any]) -> Any:
+    from matplotlib import pyplot
+
+    figure, places = pyplot.subplots(1, 2, figsize=(10, 4.4), layout="constrained")
+    learned = next(iter(data["distances"]))
+    titles = {"pca": "principal components of the latents", "mds": f"classical scaling of {_name(learned)}"}
+    for axes, (name, title) in zip(places, titles.items(), strict=True):
+        points, share = data["maps"][name]
+        drawn = axes.scatter(points[:, 0], points[:, 1], c=data["states"]["value"], cmap="viridis", s=16, linewidths=0)
+        axes.set_title(title)
+        axes.set_xlabel(f"first axis ({share[0]:.0%})")
+        axes.set_ylabel(f"second axis ({share[1]:.0%})")
+        axes.set_aspect("equal", adjustable="datalim")
+        axes.grid(alpha=0.25)
+    figure.colorbar(drawn, ax=places, label="critic's value of the state", shrink=0.9)
+    return figure

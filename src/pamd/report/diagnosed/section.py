@@ -1,0 +1,96 @@
+"""A section of the report page, as plain data: title, paragraphs, tables, figures."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from pamd.errors import RunError
+
+__all__ = ["Picture", "Section", "Table", "load", "number", "read_section"]
+
+
+@dataclass(frozen=True)
+class Table:
+    title: str
+    columns: list[str]
+    rows: list[list[str]]
+
+
+@dataclass(frozen=True)
+class Picture:
+    file: str
+    """Name without its ending, beside section.json; there is an .svg and a .png."""
+    caption: str
+
+
+@dataclass(frozen=True)
+class Section:
+    title: str
+    paragraphs: list[str]
+    tables: list[Table]
+    figures: list[Picture]
+
+    def write(self, directory: Path) -> Path:
+        path = directory / "section.json"
+        path.write_text(json.dumps(dataclasses.asdict(self), indent=1) + "\n")
+        return path
+
+    def text(self) -> str:
+        """Paragraphs and tables as plain lines."""
+        lines = [self.title, "", *self.paragraphs]
+        for table in self.tables:
+            widths = [max(len(row[i]) for row in [table.columns, *table.rows]) for i in range(len(table.columns))]
+            lines += ["", table.title]
+            for row in [table.columns, *table.rows]:
+                lines.append("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip())
+        return "\n".join(lines)
+
+
+def read_section(directory: Path) -> Section:
+    """The section that `draw` wrote in `directory`."""
+    try:
+        data = json.loads((directory / "section.json").read_text())
+        tables, figures = [Table(**t) for t in data["tables"]], [Picture(**f) for f in data["figures"]]
+        return Section(data["title"], data["paragraphs"], tables, figures)
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise RunError(f"{directory} has no readable section: {type(error).__name__}: {error}") from None
+
+
+def load(directory: Path) -> dict[str, Any]:
+    """data.json with its arrays put back where they belong."""
+    try:
+        data = json.loads((directory / "data.json").read_text())
+        arrays: dict[str, Any] = {}
+        if (directory / "arrays.npz").is_file():
+            with np.load(directory / "arrays.npz", allow_pickle=False) as file:
+                arrays = {name: file[name] for name in file.files}
+        filled = _filled(data, arrays)
+        return dict(filled)
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise RunError(f"{directory} has no readable diagnostic: {type(error).__name__}: {error}") from None
+
+
+def _filled(value: Any, arrays: dict[str, Any]) -> Any:
+    if isinstance(value, dict):
+        if set(value) == {"array"}:
+            return arrays[value["array"]]
+        return {key: _filled(item, arrays) for key, item in value.items()}
+    return [_filled(item, arrays) for item in value] if isinstance(value, list) else value
+
+
+def number(value: float | None, digits: int = 3) -> str:
+    """Short for a table; None stands for infinity, which JSON does not know."""
+    return "∞" if value is None or value == float("inf") else f"{value:.{digits}g}"
+
+
+def mean_and_error(values: Sequence[float]) -> tuple[float, float]:
+    """Mean and standard error (0 for one value)."""
+    error = float(np.std(values, ddof=1)) / len(values) ** 0.5 if len(values) > 1 else 0.0
+    return float(np.mean(values)), error
