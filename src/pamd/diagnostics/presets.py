@@ -83,7 +83,7 @@ PRESETS = {
         points=100,
     ),
 }
-"""`paper`: the text (its open numbers are those of the agent). `released`: what the released code does instead. `quick`:
+"""`paper`: the text (its open numbers are those of the agent). `released`: what the released code does. `quick`:
 `released` with smaller pictures, the paper's small constants, and time run ten to twenty times as fast."""
 
 COLLECTED = {
