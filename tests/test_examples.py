@@ -27,3 +27,12 @@ def test_the_readmes_five_lines_run() -> None:
     code += "target = torch.rand(8)\n" + first.group(1)
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
+
+
+def test_diagnose_runs_at_its_smallest(tmp_path: Path) -> None:
+    source = ROOT / "examples" / "diagnose.py"
+    words = [sys.executable, str(source), str(tmp_path), "60", "4"]
+    done = subprocess.run(words, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert "effective rank" in done.stdout
+    assert all((tmp_path / name / "section.json").is_file() for name in ("residual", "geometry", "latents", "exact"))

@@ -6,7 +6,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from pamd import exact
+    from pamd import diagnostics, exact
     from pamd.agent.method import Method
     from pamd.configuration import configure
     from pamd.distances import DISTANCES, Distance, distance
@@ -63,6 +63,7 @@ __all__ = [
     "TrainConfig",
     "__version__",
     "configure",
+    "diagnostics",
     "distance",
     "exact",
     "make_env",
@@ -77,8 +78,8 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    if name == "exact":
-        return importlib.import_module("pamd.exact")
+    if name in ("diagnostics", "exact"):
+        return importlib.import_module(f"pamd.{name}")
     if name in _HOMES:
         return getattr(importlib.import_module(_HOMES[name]), name)
     raise AttributeError(f"module 'pamd' has no attribute {name!r}")

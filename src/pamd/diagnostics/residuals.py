@@ -157,6 +157,8 @@ class _Experiment:
             rows = torch.as_tensor(rng.integers(0, len(self.data), batch))
             latents = encode(rows)
             loss = self._loss(latents, Pairs.permutation(batch, generator), distance, slow)[0]
+            if not loss.requires_grad:  # a distance that ignores its latents
+                continue
             optimiser.zero_grad()
             loss.backward()
             optimiser.step()

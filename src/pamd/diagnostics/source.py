@@ -48,7 +48,11 @@ def open_run(path: Path) -> Trained:
     if found is None:
         raise CheckpointError(" ".join([f"{path} has no whole checkpoint to look at.", *complaints]))
     tensors, _, place = found
-    agent, _ = load_agent(run.config, tensors)
+    try:
+        agent, _ = load_agent(run.config, tensors)
+    except (RuntimeError, KeyError) as error:
+        first = str(error).splitlines()[-1].strip()
+        raise CheckpointError(f"checkpoint {place.name} of {path} does not fit the run's config: {first}") from None
     return Trained(path, run.config, agent, place.name)
 
 

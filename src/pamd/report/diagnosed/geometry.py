@@ -68,9 +68,11 @@ def _spectrum(data: dict[str, Any]) -> Any:
     from matplotlib import pyplot
 
     figure, axes = pyplot.subplots(figsize=(6.4, 4.2), layout="constrained")
-    eigenvalues = np.asarray(data["eigenvalues"]).clip(1e-16)
+    eigenvalues = np.asarray(data["eigenvalues"])
     d = data["latent_dim"]
     low, middle, high = np.quantile(eigenvalues, [0.05, 0.5, 0.95], axis=0)
+    middle = np.where(middle > 0, middle, np.nan)  # a zero has no place on the log axis
+    low = np.where(low > 0, low, np.nan)
     index, hue = np.arange(1, d + 1), colour(data["distance"])
     axes.plot(index, middle, color=hue, linewidth=2, label="median over pairs")
     axes.fill_between(index, low, high, color=hue, alpha=0.2, linewidth=0, label="middle 90 % of pairs")

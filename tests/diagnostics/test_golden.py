@@ -1,0 +1,188 @@
+"""Answers that are known in closed form."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+import pamd
+from pamd import exact
+from pamd.diagnostics import absorption_ratio, denoising_factor, geometry_of, match
+from pamd.diagnostics import spectrum as of
+from pamd.diagnostics.absorption import absorption
+from pamd.diagnostics.embedding import distortion, metric_of, relative_residual
+from pamd.diagnostics.ledger import Ledger
+from pamd.diagnostics.matching import parameters
+from pamd.diagnostics.pairings import classical_mds, nearest_rows, overlap, pca, rank_correlation, standardised_l2
+from pamd.diagnostics.residuals import Curve
+from pamd.errors import ConfigError, ShapeError
+
+
+def test_an_isotropic_matrix_has_full_effective_rank_and_nothing_else() -> None:
+    d = 7
+    G = torch.eye(d, dtype=torch.float64).expand(3, d, d) / d
+    eigenvalues = of.spectrum(G)
+    assert of.effective_rank(eigenvalues) == pytest.approx([d] * 3)
+    assert of.condition_number(eigenvalues) == pytest.approx([1.0] * 3)
+    assert of.off_diagonal_share(G).abs().max() < 1e-12
+    assert of.anisotropy(G).abs().max() < 1e-12
+    assert of.pair_variation(G).abs().max() < 1e-12
+
+
+def test_a_matrix_of_rank_one_has_effective_rank_one_and_is_singular() -> None:
+    v = torch.full((4, 1), 0.5, dtype=torch.float64)
+    G = (v @ v.T)[None]
+    eigenvalues = of.spectrum(G)
+    assert of.effective_rank(eigenvalues).item() == pytest.approx(1.0)
+    assert of.condition_number(eigenvalues).item() == math.inf
+    assert of.off_diagonal_share(G).item() == pytest.approx(12 / 16)
+    assert of.anisotropy(G).item() == pytest.approx(math.sqrt(1 - 1 / 4))
+
+
+def test_the_geometry_of_a_fresh_global_diagonal_is_that_of_the_scaled_norm() -> None:
+    z = torch.randn(40, 6, generator=torch.Generator().manual_seed(0))
+    found = geometry_of(pamd.distance("diagonal", latent_dim=6), z, pairs=64)  # type: ignore[arg-type]
+    assert found.effective_rank == pytest.approx(np.full(64, 6.0))
+    assert found.variation.max() < 1e-12
+    assert found.value == pytest.approx(found.upper / math.sqrt(6), rel=1e-3)
+    assert (found.lower <= found.value).all()
+    assert found.triangle_violations == 0
+    assert (found.dead_share, found.dead_everywhere) == (0.0, 0)
+    assert found.guards == {"root epsilon": 0.0, "trace epsilon": 0.0, "ridge": 0.0}
+
+
+@pytest.mark.parametrize("name", ["pamd", "pamd-lowrank", "pamd-block", "adaptive-diagonal"])
+def test_dead_diagonals_are_counted_whatever_the_factor(name: str) -> None:
+    distance: Any = pamd.distance(name, latent_dim=20)
+    z = torch.randn(30, 20, generator=torch.Generator().manual_seed(0))
+    with torch.no_grad():
+        distance.net[4].weight.zero_()
+        distance.net[4].bias.fill_(-1.0)
+    assert geometry_of(distance, z, pairs=16).dead_everywhere == 20
+    with torch.no_grad():
+        distance.net[4].bias.fill_(1.0)
+    assert geometry_of(distance, z, pairs=16).dead_share == 0
+
+
+def test_guards_are_seen_where_they_carry_the_value() -> None:
+    distance: Any = pamd.distance("pamd", latent_dim=4, root_epsilon=1e-2, ridge=10.0)
+    z = 0.01 * torch.randn(20, 4, generator=torch.Generator().manual_seed(0))
+    guards = geometry_of(distance, z, pairs=32).guards
+    assert guards["root epsilon"] == 1.0
+    assert guards["ridge"] == 1.0
+
+
+@pytest.mark.parametrize(
+    ("three", "ratio"),
+    [
+        ((1.0, 1.0, 1.0), 0.0),  # a constant distance: nothing moves
+        ((1.0, 0.01, 0.0001), 0.5),  # half of the orders of magnitude
+        ((1.0, 0.01, 0.01), 1.0),  # the encoder adds nothing
+        ((1.0, 0.01, 0.1), 1.0),  # or harms
+        ((1.0, 2.0, 0.1), 0.0),  # the head alone gets worse
+        ((1.0, 0.0, 0.0), 1.0),
+    ],
+)
+def test_the_absorption_ratio(three: tuple[float, float, float], ratio: float) -> None:
+    assert absorption_ratio(*three) == pytest.approx(ratio)
+
+
+def test_absorption_takes_the_seeds_that_have_both_curves() -> None:
+    def curve(encoder: Any, seed: int, end: float) -> Curve:
+        return Curve("pamd", encoder, seed, [0, 1], [1.0, end], [1.0, 1.0])
+
+    curves = [curve("frozen", 0, 0.1), curve("trainable", 0, 0.01), curve("frozen", 1, 0.1)]
+    found = absorption("pamd", curves)
+    assert found is not None
+    assert (found.seeds, found.ratio, found.level) == (1, pytest.approx(0.5), pytest.approx(0.1))
+    assert absorption("mlp", curves) is None
+
+
+def test_heads_match_as_the_paper_counts_them() -> None:
+    assert match("pamd", 50).parameters == 193_915
+    mlp = match("mlp", 50)
+    assert (mlp.options["hidden"], mlp.parameters, mlp.reference) == (392, 194_041, 193_915)
+    assert parameters(mlp.build(50)) == 194_041
+    assert "hidden 392" in str(mlp)
+    assert match("l2", 50).parameters == 0
+    assert match("mlp", 50, like=None).options == {}
+    assert match("pamd", 50, preset="released-residual").options["trace_detached"] is True
+
+
+def test_the_denoising_factor() -> None:
+    l2 = pamd.distance("l2", latent_dim=2)
+    z = torch.tensor([[0.0, 0.0], [4.0, 0.0]])
+    assert denoising_factor(l2, z, z) == pytest.approx(1.0)
+    # The background moves a state by 3; the other state is then 5 away: (5 - 3) / (5 + 3).
+    assert denoising_factor(l2, z, z + torch.tensor([0.0, 3.0])) == pytest.approx(0.25)
+    assert denoising_factor(l2, z * 0, z * 0) == 0.0
+    with pytest.raises(ShapeError, match=r"\[2, 2\] and \[1, 2\]"):
+        denoising_factor(l2, z, z[:1])
+
+
+def test_an_exact_embedding_has_distortion_one_and_no_residual() -> None:
+    mdp = exact.garnet(6, rng=np.random.default_rng(1))
+    D = metric_of(mdp, "bisimulation")[np.triu_indices(6, 1)]
+    assert distortion(3 * D, D) == pytest.approx(1.0)
+    assert relative_residual(3 * D, D) == pytest.approx(0.0)
+    assert rank_correlation(3 * D, D) == pytest.approx(1.0)
+    assert distortion(np.array([1.0, 4.0]), np.array([1.0, 2.0])) == pytest.approx(2.0)
+    assert distortion(np.array([-1.0, 4.0]), np.array([1.0, 2.0])) == math.inf
+    assert distortion(np.array([5.0, 1.0]), np.array([0.0, 2.0])) == pytest.approx(1.0)
+    assert relative_residual(np.array([1.0, 0.0]), np.array([1.0, 1.0])) == pytest.approx(0.5)
+
+
+@pytest.mark.parametrize("metric", ["bisimulation", "mico"])
+def test_a_scaled_mdp_scales_its_metric_and_leaves_what_is_embedded(metric: str) -> None:
+    mdp = exact.garnet(5, rng=np.random.default_rng(2))
+    scaled = exact.FiniteMDP(mdp.transition, 10 * mdp.reward, mdp.gamma)
+    policy = exact.uniform_policy(mdp)
+    one, ten = (exact.bisimulation(m) if metric == "bisimulation" else exact.mico(m, policy) for m in (mdp, scaled))
+    assert ten == pytest.approx(10 * one, rel=1e-6)
+    assert metric_of(scaled, metric) == pytest.approx(metric_of(mdp, metric), rel=1e-3)
+
+
+def test_rank_correlation_shares_ties_and_is_zero_without_variation() -> None:
+    x = np.array([1.0, 2.0, 2.0, 5.0])
+    assert rank_correlation(x, x**3) == pytest.approx(1.0)
+    assert rank_correlation(x, -x) == pytest.approx(-1.0)
+    assert rank_correlation(x, np.ones(4)) == 0.0
+
+
+def test_maps_of_points_in_a_plane_are_exact() -> None:
+    rng = np.random.default_rng(0)
+    points = rng.normal(size=(12, 2))
+    D = np.linalg.norm(points[:, None] - points, axis=-1)
+    for flat, share in (classical_mds(D), pca(np.pad(points, ((0, 0), (0, 3))))):
+        assert np.linalg.norm(flat[:, None] - flat, axis=-1) == pytest.approx(D)
+        assert share.sum() == pytest.approx(1.0)
+
+
+def test_neighbours_and_their_overlap() -> None:
+    D = standardised_l2(np.array([[0.0, 7.0], [1.0, 7.0], [3.0, 7.0], [7.0, 7.0]]))
+    near = nearest_rows(D, 2, np.eye(4, dtype=bool))
+    assert near[0].tolist() == [1, 2]
+    assert near[3].tolist() == [2, 1]
+    assert overlap(near, near) == 1.0
+    assert overlap(np.array([[1, 2]]), np.array([[2, 3]])) == 0.5
+    with pytest.raises(ConfigError, match="collect more states"):
+        nearest_rows(D, 4, np.eye(4, dtype=bool))
+
+
+def test_a_ledger_goes_on_where_it_was_and_mixes_nothing(tmp_path: Path) -> None:
+    path = tmp_path / "new" / "rows.jsonl"
+    Ledger(path, {"steps": 3, "strides": (2, 1)}).add("a", {"x": 1.5})
+    with path.open("a") as file:
+        file.write('{"key": "b", "ro')  # the process was killed here
+    again = Ledger(path, {"steps": 3, "strides": [2, 1]})
+    assert "a" in again
+    assert "b" not in again
+    again.add("b", {"x": 2.0})
+    assert Ledger(path, {"steps": 3, "strides": (2, 1)}).rows() == [{"x": 1.5}, {"x": 2.0}]
+    with pytest.raises(ConfigError, match="steps 3 against 4"):
+        Ledger(path, {"steps": 4, "strides": (2, 1)})
