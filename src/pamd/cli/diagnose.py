@@ -99,7 +99,7 @@ def exact(
     distances: tuple[str, ...] = ("l2", "cosine", "mico", "diagonal", "adaptive-diagonal", "pamd", "mlp"),
     dimensions: tuple[int, ...] = (2, 4, 8, 16, 32),
     seeds: int = 2,
-    steps: int = 600,
+    steps: int = 400,
     out: Path | None = None,
     threads: int | None = None,
 ) -> None:

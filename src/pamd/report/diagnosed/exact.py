@@ -13,8 +13,8 @@ from pamd.report.figure import colour, save_figure
 
 __all__ = ["section"]
 
-FITS = 0.01
-"""A relative residual below this is called a fit: an error of a tenth of the typical distance."""
+FITS = 0.05
+"""A relative residual below this is called a fit: 95 % of the metric's variance."""
 
 Cell = dict[str, Any]
 
@@ -31,7 +31,8 @@ def section(data: dict[str, Any], directory: Path) -> Section:
         " parameters as pamd's of the same dimension).",
         f"{settings['held_out']:.0%} of the pairs were held out of the fit. A head that fits the other pairs with the"
         " table frozen but misses these has remembered pairs, not found an embedding.",
-        "Relative residual: the squared error that no change of scale mends, as a share of the squared metric.",
+        "Relative residual: the squared error that no change of scale mends, over the variance of the metric; a"
+        " constant distance has 1.",
     ]
     return Section(
         "Exact behavioural metrics, embedded",

@@ -82,7 +82,9 @@ def _neighbours(data: dict[str, Any]) -> Any:
                 row[2 + group * (k + 1) + place].imshow(pictures[index])
     grid[0, 0].set_title("state", fontsize=10)
     for group, name in enumerate(comparisons):
-        grid[0, 2 + group * (k + 1)].set_title(f"nearest by {_name(name)}", fontsize=10, loc="left", color=colour(name))
+        place = grid[0, 2 + group * (k + 1)]
+        title = place.set_title(f"nearest by {_name(name)}", fontsize=10, loc="left", color=colour(name))
+        title.set_in_layout(False)  # it is wider than its picture, and would push the next one away
     return figure
 
 
