@@ -83,8 +83,8 @@ def _neighbours(data: dict[str, Any]) -> Any:
     grid[0, 0].set_title("state", fontsize=10)
     for group, name in enumerate(comparisons):
         place = grid[0, 2 + group * (k + 1)]
-        title = place.set_title(f"nearest by {_name(name)}", fontsize=10, loc="left", color=colour(name))
-        title.set_in_layout(False)  # it is wider than its picture, and would push the next one away
+        said = place.text(0, 1.06, f"nearest by {_name(name)}", transform=place.transAxes, color=colour(name))
+        said.set_in_layout(False)  # it is wider than its picture, and would push the next one away
     return figure
 
 
