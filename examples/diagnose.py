@@ -32,7 +32,7 @@ def main(root: Path, decisions: int, steps: int) -> None:
     print({name: round(row["state"], 2) for name, row in seen.correlations.items()})
 
     # Against the truth, where it is known: exact metrics of finite MDPs.
-    truth = diagnostics.exact(distances=["l2", "pamd", "mlp"], dimensions=[4], seeds=1, steps=steps)
+    truth = diagnostics.exact(metrics=["mico"], distances=["l2", "pamd", "mlp"], dimensions=[4], seeds=1, steps=steps)
     for cell in truth.cells[:6]:
         print(f"{cell.distance}, {cell.encoder} table: {cell.residual:.3f} fitted, {cell.held_out:.3f} held out")
 

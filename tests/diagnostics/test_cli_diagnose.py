@@ -43,9 +43,23 @@ def test_geometry_and_latents_land_in_the_run(runs: dict[str, Path]) -> None:
 
 def test_exact_without_a_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    words = ["--distances", "l2", "mlp", "--dimensions", "2", "--seeds", "1", "--steps", "2", "--threads", "1"]
+    words = [
+        "--distances",
+        "l2",
+        "mlp",
+        "--dimensions",
+        "2",
+        "--seeds",
+        "1",
+        "--steps",
+        "2",
+        "--threads",
+        "1",
+        "--metrics",
+        "mico",
+    ]
     assert main(["diagnose", "exact", *words]) == 0
-    assert len(json.loads((tmp_path / "diagnostics" / "exact" / "data.json").read_text())["cells"]) == 2 * 2 * 2 * 2
+    assert len(json.loads((tmp_path / "diagnostics" / "exact" / "data.json").read_text())["cells"]) == 2 * 2 * 2
 
 
 @pytest.mark.parametrize(

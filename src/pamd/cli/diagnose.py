@@ -98,6 +98,7 @@ def latents(
 def exact(
     distances: tuple[str, ...] = ("l2", "cosine", "mico", "diagonal", "adaptive-diagonal", "pamd", "mlp"),
     dimensions: tuple[int, ...] = (2, 4, 8, 16, 32),
+    metrics: tuple[Literal["bisimulation", "mico"], ...] = ("bisimulation", "mico"),
     seeds: int = 2,
     steps: int = 400,
     out: Path | None = None,
@@ -116,8 +117,8 @@ def exact(
 
     def compute(progress: Steps, interrupted: bool) -> Any:
         return diagnostics.exact(
-            distances=distances, dimensions=dimensions, seeds=seeds, steps=steps, out=place, progress=progress,
-            interrupted=interrupted,
+            metrics=metrics, distances=distances, dimensions=dimensions, seeds=seeds, steps=steps, out=place,
+            progress=progress, interrupted=interrupted,
         )  # fmt: skip
 
     _carry_out(compute, place, threads)
