@@ -49,7 +49,7 @@ class Representation:
     maps: dict[str, tuple[Array, Array]]
     """"pca" of the latents, "mds" of the run's distance: [N, 2] and the share of each axis [2]"""
     denoising: dict[str, float]
-    """comparison -> denoising factor, where a second view was given"""
+    """comparison -> denoising factor, where there is a distractor with clips or a second view was given"""
 
 
 def latents(
@@ -82,12 +82,16 @@ def latents(
     near = {name: nearest_rows(matrix, neighbours, close) for name, matrix in measured.items()}
     flat = z.numpy().astype(np.float64)
     factors: dict[str, float] = {}
+    with torch.no_grad():
+        for split, (one, other) in seen.views.items():
+            pair = _encoded(trained, one), _encoded(trained, other)
+            factors |= {f"{name}, {split} clips": denoising_factor(d, *pair) for name, d in comparators.items()}
     if second_view is not None:
         other = second_view(seen.obs)
         if other.shape != seen.obs.shape:
             raise ShapeError(f"second_view must keep the shape {list(seen.obs.shape)}, got {list(other.shape)}")
         z_other = _encoded(trained, other)
-        factors = {name: denoising_factor(d, z, z_other) for name, d in comparators.items()}
+        factors |= {name: denoising_factor(d, z, z_other) for name, d in comparators.items()}
     return Representation(
         method=trained.config.method.name,
         states=seen,
@@ -104,7 +108,7 @@ def latents(
 
 @torch.no_grad()
 def _encoded(run: Trained, obs: NDArray[np.uint8]) -> torch.Tensor:
-    return torch.cat([run.agent.nets.encoder(chunk) for chunk in torch.as_tensor(obs).split(256)])
+    return torch.cat([run.agent.nets.measured.encoder(chunk) for chunk in torch.as_tensor(obs).split(256)])
 
 
 def _symmetric(matrix: Array) -> Array:

@@ -196,4 +196,4 @@ class _Experiment:
                 f"the run's encoder reads {seen} x {seen} and gives {run.config.method.latent_dim} numbers, but the"
                 f" replay shows {size} x {size} and latent_dim is {settings.latent_dim}"
             )
-        return copy.deepcopy(run.agent.nets.encoder).requires_grad_(True)
+        return copy.deepcopy(run.agent.nets.measured.encoder).requires_grad_(True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,11 +11,13 @@ import torch
 from numpy.typing import NDArray
 
 from pamd.diagnostics.source import Progress, Trained, quiet
-from pamd.envs import build_env
+from pamd.envs import EnvConfig, build_env
+from pamd.envs.distractors import Distracted, Split
 from pamd.errors import ConfigError
 
 __all__ = ["States", "play", "simulator_state"]
 
+SPLITS: tuple[Split, ...] = ("train", "unseen")
 DIAGNOSTICS = 2_000_003
 """Added to a run's seed: neither its training episodes nor those of its evaluation."""
 
@@ -37,6 +40,9 @@ class States:
     """[N]: within the episode"""
     simulator: NDArray[np.float64] | None
     """[N, S]: positions and velocities; None where the simulator does not tell"""
+    views: dict[str, tuple[NDArray[np.uint8], NDArray[np.uint8]]]
+    """Where there is a distractor with clips: "train" and "unseen" -> the same states before two of those backgrounds,
+    [N, k*C, H, W] each"""
 
     def __len__(self) -> int:
         return len(self.obs)
@@ -67,7 +73,12 @@ def play(run: Trained, count: int, *, episodes: int = 4, seed: int = 0, progress
         env.close()
     if len(rows) < 8:
         raise ConfigError(f"{episodes} episodes gave {len(rows)} states, at least 8 are needed; ask for more episodes")
-    joined = {name: np.stack([row[name] for row in rows]) for name in rows[0] if name != "simulator"}
+    plain = ("obs", "episode", "decision", "reward")
+    joined: dict[str, Any] = {name: np.stack([row[name] for row in rows]) for name in plain}
+    joined["views"] = {
+        split: (np.stack([row["views"][split, 0] for row in rows]), np.stack([row["views"][split, 1] for row in rows]))
+        for split in sorted({split for split, _ in rows[0]["views"]})
+    }
     simulator = None if rows[0]["simulator"] is None else np.stack([row["simulator"] for row in rows])
     pictures = np.ascontiguousarray(joined["obs"][:, -3:].transpose(0, 2, 3, 1))
     return States(**joined, picture=pictures, value=_values(run, joined["obs"]), simulator=simulator)
@@ -76,13 +87,35 @@ def play(run: Trained, count: int, *, episodes: int = 4, seed: int = 0, progress
 def _episode(run: Trained, env: Any, episode: int) -> list[dict[str, Any]]:
     rows: list[dict[str, Any]] = []
     obs, _ = env.reset()
+    backdrops = _Backdrops(env, run.config.env)
     over = False
     while not over:
         row = {"obs": obs, "episode": episode, "decision": len(rows), "simulator": simulator_state(env)}
+        row["views"] = backdrops.observe()
         obs, reward, terminated, truncated, _ = env.step(run.agent.act(obs, explore=True))
         rows.append({**row, "reward": float(reward)})
         over = terminated or truncated
     return rows
+
+
+class _Backdrops:
+    """Stacked observations of an episode before backgrounds other than the one that the policy sees."""
+
+    def __init__(self, env: Any, config: EnvConfig) -> None:
+        task, self._size = env.unwrapped.task, config.size
+        clips = isinstance(task, Distracted) and task.config.has_clips
+        self._task = task
+        # A stack begins with its first frame repeated, as the environment's own.
+        self._stacks: dict[tuple[Split, int], deque[NDArray[np.uint8]]] = {
+            (split, variant): deque(maxlen=config.frame_stack) for split in SPLITS for variant in (0, 1) if clips
+        }
+
+    def observe(self) -> dict[tuple[Split, int], NDArray[np.uint8]]:
+        """The present state, [k*C, H, W] before each background."""
+        for (split, variant), stack in self._stacks.items():
+            frame = self._task.draw_before(split, self._size, variant).transpose(2, 0, 1)
+            stack.extend([frame] * (1 if stack else stack.maxlen or 1))
+        return {key: np.concatenate(list(stack)) for key, stack in self._stacks.items()}
 
 
 def _spread(rows: list[dict[str, Any]], count: int) -> list[dict[str, Any]]:

@@ -36,7 +36,7 @@ class Distracted(Task):
         self.action_size, self.frame_rate, self.time_limit = inner.action_size, inner.frame_rate, inner.time_limit
         self._size, self._repeat = size, action_repeat
         self._decisions = -(-frames // action_repeat)
-        self._sceneries: dict[str, Scenery] = {}
+        self._sceneries: dict[tuple[Split, int], Scenery] = {}
         self._seed = self._age = 0
         self._view: View | None = None
 
@@ -51,8 +51,8 @@ class Distracted(Task):
         self._seed, self._age = seed, 0
         if self.config.moves_scene:
             self._view = View(self.config, np.random.default_rng([seed, 0xCA3E]))
-        for scenery in self._sceneries.values():
-            scenery.begin(seed, self.episode)
+        for (_, variant), scenery in self._sceneries.items():
+            self._begin(scenery, variant)
 
     def advance(self, action: NDArray[np.float32]) -> Outcome:
         self._age += 1
@@ -61,14 +61,17 @@ class Distracted(Task):
     def draw(self, size: int) -> NDArray[np.uint8]:
         return self.draw_before(self.config.split, size)
 
-    def draw_before(self, split: Split, size: int) -> NDArray[np.uint8]:
-        """The present state as RGB [size, size, 3] before the clip that this episode has on that side of the split."""
+    def draw_before(self, split: Split, size: int, variant: int = 0) -> NDArray[np.uint8]:
+        """The present state as RGB [size, size, 3] before the clip that this episode has on that side of the split.
+
+        Every `variant` but 0 is another draw of clip, start and colour for the same episode.
+        """
         config = self.config
         if config.source == "none":
             return self.shoot(size).frame if self._view else self.inner.draw(size)
         # Where all of the background is painted over, it need not be drawn first. The blue rule has to see it.
         shot = self.shoot(size, bare=config.strength >= 1 and config.mask == "segmentation")
-        background = self._scenery(split).frame(self.decision, size)
+        background = self._scenery(split, variant).frame(self.decision, size)
         return compose(shot.frame, shot.background, background, config.strength)
 
     @property
@@ -103,9 +106,13 @@ class Distracted(Task):
 
         return both
 
-    def _scenery(self, split: Split) -> Scenery:
-        if split not in self._sceneries:
+    def _scenery(self, split: Split, variant: int) -> Scenery:
+        if (split, variant) not in self._sceneries:
             clips = load_clips(self.config, split, self._size)
-            made = self._sceneries[split] = Scenery(self.config, clips, self._size, self._decisions)
-            made.begin(self._seed, self.episode)
-        return self._sceneries[split]
+            made = self._sceneries[split, variant] = Scenery(self.config, clips, self._size, self._decisions)
+            self._begin(made, variant)
+        return self._sceneries[split, variant]
+
+    def _begin(self, scenery: Scenery, variant: int) -> None:
+        seed = self._seed if variant == 0 else int(np.random.default_rng([self._seed, variant]).integers(2**32))
+        scenery.begin(seed, self.episode + variant)
