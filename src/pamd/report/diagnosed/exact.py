@@ -132,7 +132,7 @@ def _figure(cells: list[Cell], measure: str, label: str) -> Any:
             axes.set_xticks(dimensions, [str(d) for d in dimensions])
             axes.grid(alpha=0.25)
             axes.spines[["top", "right"]].set_visible(False)
-            if row is grid[0]:
+            if encoder == encoders[0]:
                 axes.set_title(f"{mdp}, {metric}")
             else:
                 axes.set_xlabel("latent dimension")
