@@ -9,6 +9,8 @@ from typing import Any
 
 import numpy as np
 import pytest
+from tests.envs.clip_files import write_clips
+from tests.training.runs import toy
 
 from pamd import diagnostics
 from pamd.diagnostics.source import collect, open_replay, open_run
@@ -18,6 +20,8 @@ from pamd.distances.base import NoOptions
 from pamd.envs import EnvConfig, make_env
 from pamd.errors import CheckpointError, ConfigError, ReplayError, RunError, ShapeError, UnknownNameError
 from pamd.report.diagnosed import draw, read_section
+from pamd.training import train
+from pamd.training.config import prepare
 
 TINY: dict[str, Any] = {
     "steps": 6, "points": 3, "latent_dim": 6, "filters": 4, "transitions": 20, "pairs": 32,
@@ -117,6 +121,23 @@ def test_latents_of_a_run_with_a_second_view(runs: dict[str, Path], tmp_path: Pa
     assert "Denoising factor" in section.text()
     with pytest.raises(ShapeError, match="second_view"):
         diagnostics.latents(runs["sac"], states=24, neighbours=2, second_view=lambda obs: obs[:, :3])
+
+
+def test_the_denoising_factor_before_clips_of_training_and_unseen_ones(tmp_path: Path) -> None:
+    """An encoder of pixels that has hardly learned takes the background for the state."""
+    write_clips(tmp_path / "videos", 6)
+    config = prepare(toy(distractor="video", videos=tmp_path / "videos"))
+    run = train(config, tmp_path / "runs")
+    seen = play(open_run(run), 24, episodes=2)
+    for split in ("train", "unseen"):
+        one, other = seen.views[split]
+        assert one.shape == other.shape == seen.obs.shape
+        assert (one != other).any(axis=(1, 2, 3)).all(), "the same state before another background"
+    # The policy sees the episode's own clip of training: that is the first view.
+    assert (seen.views["train"][0] == seen.obs).all()
+    found = diagnostics.latents(run, states=24, episodes=2, neighbours=2)
+    assert set(found.denoising) == {f"{d}, {s} clips" for d in ("pamd", "l2") for s in ("train", "unseen")}
+    assert all(-1 <= factor < 1 for factor in found.denoising.values())
 
 
 def test_a_run_without_a_distance_still_has_latents_but_no_geometry(runs: dict[str, Path]) -> None:

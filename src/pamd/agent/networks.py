@@ -118,7 +118,9 @@ def load_optimiser(optimiser: torch.optim.Adam, tensors: Mapping[str, Tensor]) -
 @torch.no_grad()
 def follow(slow: nn.Module, fast: nn.Module, tau: float) -> None:
     """Move the slow copy towards the fast network by a fraction tau; 1 copies."""
-    torch._foreach_lerp_(list(slow.parameters()), list(fast.parameters()), tau)
+    targets, sources = list(slow.parameters()), list(fast.parameters())
+    if targets:  # a fixed norm has none
+        torch._foreach_lerp_(targets, sources, tau)
 
 
 def _periodic_copy(method: Method, encoder: Encoder) -> Encoder | None:

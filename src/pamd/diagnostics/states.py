@@ -12,7 +12,8 @@ from numpy.typing import NDArray
 
 from pamd.diagnostics.source import Progress, Trained, quiet
 from pamd.envs import EnvConfig, build_env
-from pamd.envs.distractors import Distracted, Split
+from pamd.envs.distractors.config import Split
+from pamd.envs.distractors.task import Distracted
 from pamd.errors import ConfigError
 
 __all__ = ["States", "play", "simulator_state"]
