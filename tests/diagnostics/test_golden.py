@@ -94,12 +94,14 @@ def test_the_absorption_ratio(three: tuple[float, float, float], ratio: float) -
 
 def test_absorption_takes_the_seeds_that_have_both_curves() -> None:
     def curve(encoder: Any, seed: int, end: float) -> Curve:
-        return Curve("pamd", encoder, seed, [0, 1], [1.0, end], [1.0, 1.0])
+        # The target grows to the tenfold: relative to it, a residual of `end` is a tenth of that.
+        return Curve("pamd", encoder, seed, [0, 1], [1.0, end], [1.0, 10.0])
 
     curves = [curve("frozen", 0, 0.1), curve("trainable", 0, 0.01), curve("frozen", 1, 0.1)]
     found = absorption("pamd", curves)
     assert found is not None
     assert (found.seeds, found.ratio, found.level) == (1, pytest.approx(0.5), pytest.approx(0.1))
+    assert found.relative_ratio == pytest.approx(2 / 3)
     assert absorption("mlp", curves) is None
 
 

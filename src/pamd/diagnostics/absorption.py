@@ -26,6 +26,8 @@ class _Curve(Protocol):
     def seed(self) -> int: ...
     @property
     def residual(self) -> list[float]: ...
+    @property
+    def target_square(self) -> list[float]: ...
 
 
 @dataclass(frozen=True)
@@ -42,6 +44,9 @@ class Absorption:
     ratio: float
     """`absorption_ratio`, mean over seeds"""
     ratio_error: float
+    relative_ratio: float
+    """The same of residual / mean squared target, which does not rise as the target grows"""
+    relative_ratio_error: float
     level: float
     """trainable / frozen, geometric mean: 1 where the encoder adds nothing"""
 
@@ -68,6 +73,10 @@ def absorption(distance: str, curves: Sequence[_Curve]) -> Absorption | None:
     frozen, trainable = ([_end(found[encoder, s].residual) for s in seeds] for encoder in ("frozen", "trainable"))
     initial = [found["frozen", s].residual[0] for s in seeds]
     ratios = [absorption_ratio(*three) for three in zip(initial, frozen, trainable, strict=True)]
+    relative = []
+    for seed in seeds:
+        head, both = (_relative(found[encoder, seed]) for encoder in ("frozen", "trainable"))
+        relative.append(absorption_ratio(head[0], _end(head), _end(both)))
     levels = [max(t, _FLOOR) / max(f, _FLOOR) for f, t in zip(frozen, trainable, strict=True)]
     return Absorption(
         distance=distance,
@@ -76,9 +85,19 @@ def absorption(distance: str, curves: Sequence[_Curve]) -> Absorption | None:
         frozen=statistics.fmean(frozen),
         trainable=statistics.fmean(trainable),
         ratio=statistics.fmean(ratios),
-        ratio_error=statistics.stdev(ratios) / len(ratios) ** 0.5 if len(ratios) > 1 else 0.0,
+        ratio_error=_standard_error(ratios),
+        relative_ratio=statistics.fmean(relative),
+        relative_ratio_error=_standard_error(relative),
         level=statistics.geometric_mean(levels),
     )
+
+
+def _relative(curve: _Curve) -> list[float]:
+    return [r / max(t, _FLOOR) for r, t in zip(curve.residual, curve.target_square, strict=True)]
+
+
+def _standard_error(values: Sequence[float]) -> float:
+    return statistics.stdev(values) / len(values) ** 0.5 if len(values) > 1 else 0.0
 
 
 def _end(residual: Sequence[float]) -> float:

@@ -28,7 +28,8 @@ def section(data: dict[str, Any], directory: Path) -> Section:
         f" {settings['tau']:g}, {len(settings['strides'])} convolutions.",
         "The absorption ratio is the share of the reduction of the residual, in orders of magnitude, that the head"
         " reaches with the encoder frozen. Near 1, the head can satisfy the target alone and the encoder need not"
-        " learn; near 0, the residual falls only as the encoder does.",
+        " learn; near 0, the residual falls only as the encoder does. Beside it, the same for the residual over the"
+        " mean squared target, which does not rise as the target grows.",
         f"The distance that is 0 everywhere has residual {number(data['zero'])}. A residual is to be read against the"
         " mean squared target: a distance that shrinks has a small residual, too.",
     ]
@@ -51,6 +52,7 @@ def _absorption_table(data: dict[str, Any]) -> Table:
                 number(row["initial"]),
                 *(f"{number(row[e])} ({number(scale[e])})" for e in ("frozen", "trainable")),
                 f"{row['ratio']:.2f} ± {row['ratio_error']:.2f}",
+                f"{row['relative_ratio']:.2f} ± {row['relative_ratio_error']:.2f}",
                 number(row["level"]),
             ]
         )
@@ -61,6 +63,7 @@ def _absorption_table(data: dict[str, Any]) -> Table:
         "frozen (target²)",
         "trainable (target²)",
         "absorption",
+        "of residual/target²",
         "trainable/frozen",
     ]
     return Table("Residual at the end (mean squared target beside it)", columns, rows)
