@@ -6,6 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from pamd.replay.layout import STORAGES
+
 
 @pytest.fixture
 def directory(tmp_path: Path) -> Iterator[Path]:
@@ -14,6 +16,6 @@ def directory(tmp_path: Path) -> Iterator[Path]:
     shutil.rmtree(tmp_path)
 
 
-@pytest.fixture(params=["memory", "mmap"])
+@pytest.fixture(params=STORAGES)
 def storage(request: pytest.FixtureRequest) -> str:
     return str(request.param)

@@ -57,12 +57,17 @@ def test_equals_the_reference_after_every_frame(lengths: list[int], frame_stack:
     assert_same(replay, reference)
 
 
-@settings(max_examples=25, deadline=None)
-@given(lengths=LENGTHS, frame_stack=st.integers(1, 4), spare=st.integers(0, 30))
-def test_mmap_equals_the_reference(lengths: list[int], frame_stack: int, spare: int) -> None:
+@settings(max_examples=50, deadline=None)
+@given(
+    lengths=LENGTHS,
+    frame_stack=st.integers(1, 4),
+    spare=st.integers(0, 30),
+    storage=st.sampled_from(["mmap", "compressed"]),
+)
+def test_the_other_storages_too(lengths: list[int], frame_stack: int, spare: int, storage: str) -> None:
     capacity = frame_stack + 1 + spare
     with tempfile.TemporaryDirectory() as place:
-        replay = make(capacity, frame_stack, "mmap", Path(place))
+        replay = make(capacity, frame_stack, storage, Path(place))
         reference = Reference(capacity, frame_stack)
         for event in events_of(lengths):
             play(replay, [event])
@@ -121,9 +126,9 @@ def test_the_rows_of_a_batch_are_independent() -> None:
     assert abs(np.corrcoef(pairs.T)[0, 1]) < 0.05
 
 
-def test_same_generator_same_batches_in_memory_and_in_a_file(directory: Path) -> None:
+def test_same_generator_same_batches_in_every_storage(directory: Path, storage: str) -> None:
     events = random_events(5, 100)
-    one, two = play(make(40), events), play(make(40, storage="mmap", directory=directory), events)
+    one, two = play(make(40), events), play(make(40, storage=storage, directory=directory), events)
     first, second, other = (np.random.default_rng(seed) for seed in (7, 7, 8))
     for _ in range(5):
         batch, same, different = one.sample(16, first), two.sample(16, second), two.sample(16, other, buffer=1)
@@ -178,6 +183,6 @@ def test_collecting_needs_no_torch() -> None:
     code = (
         "import sys, numpy as np; from pamd.replay import Replay, ReplayConfig;"
         "r = Replay.create(ReplayConfig(9), frame_shape=(1, 2, 2), action_dim=1);"
-        "r.start(np.zeros((1, 2, 2), np.uint8)); assert 'torch' not in sys.modules"
+        "r.start(np.zeros((1, 2, 2), np.uint8)); assert not {'torch', 'zstandard'} & set(sys.modules)"
     )
     subprocess.run([sys.executable, "-c", code], check=True)

@@ -32,6 +32,7 @@ from replay_reference import (
 
 from pamd.errors import ReplayError
 from pamd.replay import Replay, ReplayConfig
+from pamd.replay.layout import STORAGES
 
 CAPACITY, MARGIN = 30, 12
 
@@ -73,7 +74,7 @@ def assert_continues(replay: Replay, events: list[Event], stop: int) -> None:
     assert_same(replay, twin(events[:stop]))
 
 
-@pytest.mark.parametrize("reopened_as", ["memory", "mmap"])
+@pytest.mark.parametrize("reopened_as", STORAGES)
 @pytest.mark.parametrize("written", [0, 1, 10, CAPACITY, CAPACITY + 5, 100, 3 * (CAPACITY + MARGIN)])
 def test_round_trip(directory: Path, storage: str, reopened_as: str, written: int) -> None:
     events = random_events(1, 140)
@@ -144,7 +145,7 @@ def test_killed_anywhere_in_a_sync(directory: Path, storage: str, at: int, monke
 
 @settings(max_examples=40, deadline=None)
 @given(
-    storage=st.sampled_from(["memory", "mmap"]),
+    storage=st.sampled_from(STORAGES),
     capacity=st.integers(4, 40),
     margin=st.integers(4, 30),
     interval=st.integers(1, 40),

@@ -35,7 +35,7 @@ def train(
     distractor: str | None = None,
     videos: Path | None = None,
     capacity: int | None = None,
-    storage: Literal["memory", "mmap"] | None = None,
+    storage: Literal["memory", "mmap", "compressed"] | None = None,
     evaluate_every: int | None = None,
     evaluate_episodes: int | None = None,
     checkpoint_every: int | None = None,

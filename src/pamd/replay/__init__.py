@@ -1,4 +1,4 @@
-"""Replay: every frame stored once, in memory or in a file, and resumed exactly after a kill."""
+"""Replay: every frame stored once, in memory, compressed there or in a file, and resumed exactly after a kill."""
 
 from __future__ import annotations
 

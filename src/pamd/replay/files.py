@@ -11,10 +11,10 @@ import dataclasses
 import errno
 import json
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from numpy.typing import NDArray
 
@@ -23,7 +23,19 @@ from pamd.config import build, to_json
 from pamd.errors import ConfigError, PamdError, ReplayError, ResourceError
 from pamd.replay.layout import Column, Layout
 
-__all__ = ["MANIFEST", "VERSION", "Manifest", "State", "check", "create", "explained", "read", "write"]
+__all__ = [
+    "MANIFEST",
+    "VERSION",
+    "Manifest",
+    "Piece",
+    "State",
+    "check",
+    "create",
+    "explained",
+    "read",
+    "unbroken",
+    "write",
+]
 
 C = TypeVar("C")
 
@@ -140,22 +152,29 @@ def check(directory: Path, layout: Layout) -> None:
             )
 
 
-def write(directory: Path, column: Column, ring: NDArray[Any], first: int, stop: int, slots: int) -> None:
-    """Make frames `first` to `stop` of the memory `ring` [capacity, ...] durable in the column's file."""
+class Piece(NamedTuple):
+    """Frames `first` to `stop` of a column; frame `c` is row `c % len(ring)` of `ring` [rows, ...]."""
+
+    ring: NDArray[Any]
+    first: int
+    stop: int
+
+
+def write(directory: Path, column: Column, pieces: Iterable[Piece], slots: int) -> None:
+    """Make the pieces durable in the column's file."""
     with explained(directory), open(directory / column.file, "r+b") as file:
-        for begin, end in _unbroken(first, stop, len(ring), slots):
-            file.seek(begin % slots * column.row_bytes)
-            file.write(_rows(ring, begin, end))
+        for at, rows in _placed(pieces, slots):
+            file.seek(at * column.row_bytes)
+            file.write(rows)
         file.flush()
         os.fsync(file.fileno())
 
 
-def read(directory: Path, column: Column, ring: NDArray[Any], first: int, stop: int, slots: int) -> None:
-    """Fill frames `first` to `stop` of the memory `ring` [capacity, ...] from the column's file."""
+def read(directory: Path, column: Column, pieces: Iterable[Piece], slots: int) -> None:
+    """Fill the pieces from the column's file, each before the next is asked for."""
     with explained(directory), open(directory / column.file, "rb") as file:
-        for begin, end in _unbroken(first, stop, len(ring), slots):
-            file.seek(begin % slots * column.row_bytes)
-            rows = _rows(ring, begin, end)
+        for at, rows in _placed(pieces, slots):
+            file.seek(at * column.row_bytes)
             got = file.readinto(rows)
             if got != len(rows):
                 raise ReplayError(f"{directory / column.file} ended {len(rows) - got} bytes too early")
@@ -172,7 +191,7 @@ def explained(directory: Path) -> Iterator[None]:
         raise ReplayError(f"the replay in {directory} cannot be read or written: {error}") from error
 
 
-def _unbroken(first: int, stop: int, *periods: int) -> Iterator[tuple[int, int]]:
+def unbroken(first: int, stop: int, *periods: int) -> Iterator[tuple[int, int]]:
     """Cut [first, stop) wherever a ring of one of the `periods` begins anew."""
     while first < stop:
         end = min(stop, *(first - first % period + period for period in periods))
@@ -180,9 +199,12 @@ def _unbroken(first: int, stop: int, *periods: int) -> Iterator[tuple[int, int]]
         first = end
 
 
-def _rows(ring: NDArray[Any], begin: int, end: int) -> memoryview:
-    at = begin % len(ring)
-    return ring[at : at + end - begin].data.cast("B")
+def _placed(pieces: Iterable[Piece], slots: int) -> Iterator[tuple[int, memoryview]]:
+    """Each unbroken run of rows in memory, and the slot where it begins."""
+    for ring, first, stop in pieces:
+        for begin, end in unbroken(first, stop, len(ring), slots):
+            at = begin % len(ring)
+            yield begin % slots, ring[at : at + end - begin].data.cast("B")
 
 
 def _built(cls: type[C], data: Mapping[str, Any], what: str) -> C:

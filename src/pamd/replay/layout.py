@@ -10,9 +10,16 @@ from typing import NamedTuple
 from pamd.config import check_choice, check_positive
 from pamd.errors import ConfigError
 
-__all__ = ["MINIMUM_MARGIN", "STORAGES", "Column", "Layout", "ReplayConfig"]
+__all__ = ["ASSUMED_RATIO", "CHUNK", "MINIMUM_MARGIN", "STORAGES", "Column", "Layout", "ReplayConfig"]
 
-STORAGES = ("memory", "mmap")
+STORAGES = ("memory", "mmap", "compressed")
+
+# Frames compressed together. More make them smaller, and a sample unpack more that it does not need.
+CHUNK = 4
+
+# What `compressed` takes for granted, below the 4 that plain backgrounds give; up to SMALL bytes it assumes nothing.
+ASSUMED_RATIO = 3
+SMALL = 2**28
 
 # Two checkpoints of at least one loop iteration each, and an iteration may write two slots: the last frame of an
 # episode and the first of the next.
@@ -24,7 +31,10 @@ class ReplayConfig:
     capacity: int = 1_000_000
     """How many of the newest frames can be sampled."""
     storage: str = "memory"
-    """`memory`, or `mmap`: the frames live in a file, and memory is what the system spares to cache it."""
+    """`memory`; `mmap`: the frames live in a file, and memory is what the system spares to cache it; or `compressed`:
+    in memory, four consecutive frames at a time made small by zstd. Plain backgrounds become four times smaller and a
+    batch takes several times longer; video and noise hardly shrink. A third of the size is set aside (all of it up to
+    256 MB), and frames that do not fit there end the run with a ResourceError, video within its first 1024 frames."""
 
     def __post_init__(self) -> None:
         _check_whole(capacity=self.capacity)
@@ -91,9 +101,39 @@ class Layout:
         }
 
     @property
-    def columns_in_memory(self) -> Mapping[str, Column]:
-        """All of them, or all but the frames: 33 bytes a slot are not worth a page fault."""
-        return {name: column for name, column in self.columns.items() if name != "frames" or self.storage == "memory"}
+    def step_columns(self) -> Mapping[str, Column]:
+        """All but the frames. In memory with every storage: 33 bytes a slot are not worth a page fault."""
+        return {name: column for name, column in self.columns.items() if name != "frames"}
+
+    @property
+    def memory(self) -> int:
+        """Bytes in memory."""
+        frame = self.columns["frames"].row_bytes
+        # The chunks, begin and end of each, and the one that is not complete.
+        compressed = self.chunk_memory + 16 * self.chunks + CHUNK * frame
+        frames = {"memory": self.capacity * frame, "mmap": 0, "compressed": compressed}[self.storage]
+        return frames + self.capacity * sum(column.row_bytes for column in self.step_columns.values())
+
+    @property
+    def chunks(self) -> int:
+        """How many cover the window, wherever in a chunk it begins and ends, and one more that is on its way out."""
+        return self.capacity // CHUNK + 2
+
+    @property
+    def chunk_memory(self) -> int:
+        """Bytes for the chunks: what incompressible ones take, or where that is much, what is assumed."""
+        worst = self._incompressible
+        return max(min(worst, SMALL), -(-worst // ASSUMED_RATIO))
+
+    @property
+    def assumed_ratio(self) -> float:
+        """How many times smaller the frames must become to fit; 1 where nothing is assumed."""
+        return self._incompressible / self.chunk_memory if self.storage == "compressed" else 1.0
+
+    @property
+    def _incompressible(self) -> int:
+        # One chunk more: none lies across the end of the memory, so up to one is lost there.
+        return (self.chunks + 1) * CHUNK * self.columns["frames"].row_bytes
 
 
 def _check_whole(**values: int) -> None:

@@ -18,11 +18,13 @@ from numpy.typing import ArrayLike
 
 from pamd.errors import ConfigError, ReplayError
 from pamd.replay import files
+from pamd.replay.compressed import zstd
+from pamd.replay.frames import Frame
 from pamd.replay.inputs import check_frame, check_outcome, checked_action
 from pamd.replay.layout import MINIMUM_MARGIN, Layout, ReplayConfig
 from pamd.replay.resources import check_resources, forecast
 from pamd.replay.ring import Counters, Ring
-from pamd.replay.storage import Frame, Storage
+from pamd.replay.storage import Storage
 
 if TYPE_CHECKING:
     from pamd.replay.sample import Buffers
@@ -60,6 +62,8 @@ class Replay:
         layout = Layout(config.capacity, margin, frame_shape, action_dim, frame_stack, config.storage)
         if directory is None and config.storage == "mmap":
             raise ConfigError("replay: storage 'mmap' needs a directory")
+        if config.storage == "compressed":
+            zstd()  # Missing, it is missed before any file is made.
         if directory is not None and margin < MINIMUM_MARGIN:
             raise ConfigError(f"replay: with a directory margin must be at least {MINIMUM_MARGIN}, got {margin}")
         manifest = files.Manifest(layout)

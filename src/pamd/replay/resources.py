@@ -25,24 +25,29 @@ class Forecast:
     """With a directory; without one it is nothing."""
     bytes_per_transition: float
     """Of the memory, or with `mmap` of the disk."""
+    assumed_ratio: float = 1.0
+    """How many times smaller `compressed` must make the frames: an assumption. More memory is never taken, and frames
+    that do not fit are an error. 1 where nothing is assumed."""
 
 
 def forecast(config: ReplayConfig, frame_shape: tuple[int, int, int], action_dim: int, margin: int) -> Forecast:
     """What a replay of frames [C, H, W] will take once it is full."""
     # The stack costs nothing: it is made at sampling.
     layout = Layout(config.capacity, margin, frame_shape, action_dim, frame_stack=1, storage=config.storage)
-    memory = layout.capacity * sum(column.row_bytes for column in layout.columns_in_memory.values())
     disk = layout.slots * sum(column.row_bytes for column in layout.columns.values())
-    return Forecast(memory, disk, (memory if config.storage == "memory" else disk) / config.capacity)
+    full = disk if config.storage == "mmap" else layout.memory
+    return Forecast(layout.memory, disk, full / config.capacity, layout.assumed_ratio)
 
 
 def check_resources(forecast: Forecast, directory: str | os.PathLike[str] | None) -> None:
     """Raise ResourceError where memory, or the disk of `directory`, is too small for the forecast."""
     memory = available_memory()
     if forecast.bytes_memory > memory:
+        assumed = f", if frames become {forecast.assumed_ratio:.1f} times smaller" if forecast.assumed_ratio > 1 else ""
         raise ResourceError(
             f"the replay will need {_gigabytes(forecast.bytes_memory)} of memory "
-            f"({forecast.bytes_per_transition:,.0f} bytes per transition), and {_gigabytes(memory)} are available: "
+            f"({forecast.bytes_per_transition:,.0f} bytes per transition{assumed}), "
+            f"and {_gigabytes(memory)} are available: "
             "lower capacity, or use storage 'mmap'"
         )
     if directory is None:

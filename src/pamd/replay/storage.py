@@ -1,10 +1,7 @@
-"""Where the columns live: rings in memory, and for `mmap` the frames in their file."""
+"""The columns of a replay: the steps in rings in memory, and the frames as `Frames` keeps them."""
 
 from __future__ import annotations
 
-import abc
-import os
-import weakref
 from pathlib import Path
 from typing import Any
 
@@ -13,72 +10,11 @@ from numpy.typing import NDArray
 
 from pamd.errors import ReplayError
 from pamd.replay import files
+from pamd.replay.compressed import CompressedFrames
+from pamd.replay.frames import Frames, MappedFrames, MemoryFrames
 from pamd.replay.layout import Layout
-from pamd.replay.ring import Counters
 
-__all__ = ["Frame", "Frames", "MappedFrames", "MemoryFrames", "Storage"]
-
-Frame = NDArray[np.uint8]
-
-
-class Frames(abc.ABC):
-    """Frame `c` in row `c % len(rows)`."""
-
-    def __init__(self, rows: Frame) -> None:
-        """`rows`: [rows, C, H, W]"""
-        self.rows = rows
-
-    @abc.abstractmethod
-    def write(self, counter: int, frame: Frame) -> None:
-        """Put `frame` [C, H, W] where frame `counter` belongs."""
-
-    @abc.abstractmethod
-    def sync(self) -> None:
-        """Make durable what was written."""
-
-    def gather(self, counters: Counters, out: Frame) -> None:
-        """[...] -> `out` [..., C, H, W]"""
-        # Not mode="raise": that one gathers into a second buffer first.
-        np.take(self.rows, counters % len(self.rows), axis=0, out=out, mode="clip")
-
-
-class MemoryFrames(Frames):
-    """Frames in one of the storage's rings."""
-
-    def write(self, counter: int, frame: Frame) -> None:
-        self.rows[counter % len(self.rows)] = frame
-
-    def sync(self) -> None:
-        """Nothing to do: the storage saves its rings."""
-
-
-class MappedFrames(Frames):
-    """Frames in a file, read through a map of it."""
-
-    def __init__(self, directory: Path, layout: Layout, read_only: bool) -> None:
-        column = layout.columns["frames"]
-        path = directory / column.file
-        with files.explained(directory):
-            # A view as a plain array: numpy's own class for maps costs time in every operation.
-            shape = (layout.slots, *column.row_shape)
-            super().__init__(np.asarray(np.memmap(path, column.dtype, "r", shape=shape)))
-            self._handle = os.open(path, os.O_RDONLY if read_only else os.O_RDWR)
-        weakref.finalize(self, os.close, self._handle)
-        self._directory = directory
-        self._row_bytes = column.row_bytes
-
-    def write(self, counter: int, frame: Frame) -> None:
-        # Through the file, not the map: a full disk then raises an error, where a store to the map kills the process.
-        data = np.ascontiguousarray(frame).data.cast("B")
-        offset = counter % len(self.rows) * self._row_bytes
-        with files.explained(self._directory):
-            while data:
-                done = os.pwrite(self._handle, data, offset)
-                data, offset = data[done:], offset + done
-
-    def sync(self) -> None:
-        with files.explained(self._directory):
-            os.fsync(self._handle)
+__all__ = ["Storage"]
 
 
 class Storage:
@@ -89,12 +25,9 @@ class Storage:
         self._directory = directory
         self._rings: dict[str, NDArray[Any]] = {
             name: np.zeros((layout.capacity, *column.row_shape), column.dtype)
-            for name, column in layout.columns_in_memory.items()
+            for name, column in layout.step_columns.items()
         }
-        if layout.storage == "mmap":
-            self.frames: Frames = MappedFrames(self.place, layout, read_only)
-        else:
-            self.frames = MemoryFrames(self._rings["frames"])
+        self.frames = self._frames(read_only)
         self.age: NDArray[np.int32] = self._rings["age"]
         """[capacity]"""
         self.actions: NDArray[np.float32] = self._rings["actions"]
@@ -119,11 +52,17 @@ class Storage:
 
     def save(self, first: int, stop: int) -> None:
         """Make frames `first` to `stop`, all in the window, durable."""
-        for name, column in self.layout.columns_in_memory.items():
-            files.write(self.place, column, self._rings[name], first, stop, self.layout.slots)
-        self.frames.sync()
+        self.frames.save(self.place, first, stop)
+        for name, column in self.layout.step_columns.items():
+            files.write(self.place, column, [files.Piece(self._rings[name], first, stop)], self.layout.slots)
 
     def load(self, first: int, stop: int) -> None:
         """Read frames `first` to `stop` back from the files."""
-        for name, column in self.layout.columns_in_memory.items():
-            files.read(self.place, column, self._rings[name], first, stop, self.layout.slots)
+        self.frames.load(self.place, first, stop)
+        for name, column in self.layout.step_columns.items():
+            files.read(self.place, column, [files.Piece(self._rings[name], first, stop)], self.layout.slots)
+
+    def _frames(self, read_only: bool) -> Frames:
+        if self.layout.storage == "mmap":
+            return MappedFrames(self.place, self.layout, read_only)
+        return CompressedFrames(self.layout) if self.layout.storage == "compressed" else MemoryFrames(self.layout)
