@@ -32,9 +32,10 @@ class ReplayConfig:
     """How many of the newest frames can be sampled."""
     storage: str = "memory"
     """`memory`; `mmap`: the frames live in a file, and memory is what the system spares to cache it; or `compressed`:
-    in memory, four consecutive frames at a time made small by zstd. Plain backgrounds become four times smaller and a
-    batch takes several times longer; video and noise hardly shrink. A third of the size is set aside (all of it up to
-    256 MB), and frames that do not fit there end the run with a ResourceError, video within its first 1024 frames."""
+    in memory, four consecutive frames at a time made small by zstd. Plain backgrounds become about four times smaller
+    and a batch takes twenty times longer to sample; video and noise hardly shrink. A third of the size is set
+    aside (all of it up to 256 MB), and frames that do not fit there end the run with a ResourceError, video within its
+    first 1024 frames."""
 
     def __post_init__(self) -> None:
         _check_whole(capacity=self.capacity)
