@@ -118,7 +118,8 @@ def load_optimiser(optimiser: torch.optim.Adam, tensors: Mapping[str, Tensor]) -
 @torch.no_grad()
 def follow(slow: nn.Module, fast: nn.Module, tau: float) -> None:
     """Move the slow copy towards the fast network by a fraction tau; 1 copies."""
-    targets, sources = list(slow.parameters()), list(fast.parameters())
+    targets: list[Tensor] = list(slow.parameters())
+    sources: list[Tensor] = list(fast.parameters())
     if targets:  # a fixed norm has none
         torch._foreach_lerp_(targets, sources, tau)
 
