@@ -10,6 +10,7 @@ import torch
 def pytest_configure() -> None:
     # Workers share the cores; two threads each would only get in each other's way.
     torch.set_num_threads(1)
+    os.environ["OMP_NUM_THREADS"] = "1"  # what they spawn, too
 
 
 @pytest.fixture(scope="session", autouse=True)

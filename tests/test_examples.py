@@ -7,6 +7,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 ROOT = Path(__file__).parents[1]
 
 
@@ -29,6 +31,7 @@ def test_the_readmes_five_lines_run() -> None:
     assert done.returncode == 0, done.stderr
 
 
+@pytest.mark.slow
 def test_diagnose_runs_at_its_smallest(tmp_path: Path) -> None:
     source = ROOT / "examples" / "diagnose.py"
     words = [sys.executable, str(source), str(tmp_path), "60", "4"]

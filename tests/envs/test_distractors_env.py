@@ -125,7 +125,7 @@ def test_the_released_film_goes_on_where_the_last_episode_ended(videos: Path) ->
     over = False
     while not over:
         *_, over, _ = env.step(env.action_space.sample())
-    scenery = task._scenery("train")
+    scenery = task._scenery("train", 0)
     following = scenery.frame(task.decision + 1, SIZE)
     env.reset()
     np.testing.assert_array_equal(scenery.frame(0, SIZE), following)

@@ -26,7 +26,7 @@ SMALL += ["--evaluate-every", "54", "--checkpoint-every", "54", "--set", "env.ti
 
 
 @pytest.mark.parametrize("preset", ["paper-video", "released-video", "easy", "medium", "hard"])
-@pytest.mark.parametrize("method", ["simsr+pamd", "dbc-det+pamd"])
+@pytest.mark.parametrize("method", ["simsr+pamd", pytest.param("dbc-det+pamd", marks=pytest.mark.slow)])
 def test_every_preset_trains(
     method: str, preset: str, tmp_path: Path, videos: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -52,7 +52,11 @@ def videos(tmp_path: Path) -> Path:
 
 
 @pytest.mark.parametrize(
-    ("owner", "function", "call"), [("pamd.agent.agent:Agent", "act", 25), ("pamd.training.log:Logs", "offsets", 4)]
+    ("owner", "function", "call"),
+    [
+        ("pamd.agent.agent:Agent", "act", 25),
+        pytest.param("pamd.training.log:Logs", "offsets", 4, marks=pytest.mark.slow),
+    ],
 )
 def test_killed_and_resumed(tmp_path: Path, videos: Path, owner: str, function: str, call: int) -> None:
     config = toy(distractor="paper-video", videos=videos)
