@@ -48,12 +48,12 @@ def test_killed_at_arbitrary_moments(tmp_path: Path, method: str, storage: str) 
     root, rng = tmp_path / "killed", np.random.default_rng(len(method) + len(storage))
     kills = 0
     for _ in range(40):
-        process = start(config, root)
+        begun, process = time.time(), start(config, root)
         # Wait until it is under way, however busy the machine, then for a random while: kills fall into steps,
         # evaluations and checkpoints.
-        while process.poll() is None and not list(root.glob("*/train.jsonl")):
+        while process.poll() is None and not any(p.stat().st_mtime > begun for p in root.glob("*/status.json")):
             time.sleep(0.01)
-        deadline = time.monotonic() + rng.uniform(0.2, 3.5)
+        deadline = time.monotonic() + rng.uniform(0.0, 0.6)
         while process.poll() is None and time.monotonic() < deadline:
             time.sleep(0.01)
         if process.poll() is None:
