@@ -186,6 +186,7 @@ def test_a_checkpoint_cannot_execute_anything() -> None:
 
     for source in Path(pamd.__file__).parent.rglob("*.py"):
         text = source.read_text()
+        text = text.replace("allow_pickle=False", "")
         assert "pickle" not in text or source.name == "checkpoint.py", source
         assert "torch.load(" not in text, source
         assert "torch.save(" not in text, source

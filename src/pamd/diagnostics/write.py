@@ -31,7 +31,7 @@ def save(result: Result, directory: Path, **about: Any) -> None:
     text = json.dumps({"kind": KINDS[type(result)], **about, **tree}, indent=1, allow_nan=False)
     if arrays:
         buffer = io.BytesIO()
-        np.savez_compressed(buffer, **arrays)
+        np.savez_compressed(buffer, allow_pickle=False, **arrays)
         durable.replace(directory / "arrays.npz", buffer.getvalue())
     durable.replace(directory / "data.json", (text + "\n").encode())
 

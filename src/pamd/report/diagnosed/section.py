@@ -69,7 +69,7 @@ def load(directory: Path) -> dict[str, Any]:
         data = json.loads((directory / "data.json").read_text())
         arrays: dict[str, Any] = {}
         if (directory / "arrays.npz").is_file():
-            with np.load(directory / "arrays.npz") as file:
+            with np.load(directory / "arrays.npz", allow_pickle=False) as file:
                 arrays = {name: file[name] for name in file.files}
         filled = _filled(data, arrays)
         return dict(filled)
