@@ -1,0 +1,151 @@
+"""Statistics of a few seeds, honestly: numpy only, every random draw from the generator that is given.
+
+Scores of several tasks are a sequence of arrays, one array [seeds] a task: [tasks][seeds]. Aggregates and their
+intervals are defined as by Agarwal et al. (2021), "Deep reinforcement learning at the edge of the statistical
+precipice": runs are resampled within each task, and tasks are never resampled.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from statistics import NormalDist
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+__all__ = [
+    "Estimate",
+    "bootstrap",
+    "iqm",
+    "mean_and_error",
+    "optimality_gap",
+    "paired_difference",
+    "performance_profile",
+    "probability_of_improvement",
+    "seeds_needed",
+    "student_quantile",
+]
+
+Scores = Sequence[NDArray[np.float64]]
+"""[tasks][seeds]"""
+RESAMPLES = 2000
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """A value and its interval; no interval where one seed a task leaves nothing to estimate it from."""
+
+    value: float
+    low: float | None
+    high: float | None
+
+
+def mean_and_error(values: Sequence[float] | NDArray[np.float64]) -> tuple[float, float | None]:
+    """Mean and one standard error over seeds, as the paper reports; one value has no error (None, not zero)."""
+    array = np.asarray(values, dtype=np.float64)
+    error = float(array.std(ddof=1)) / math.sqrt(array.size) if array.size > 1 else None
+    return float(array.mean()), error
+
+
+def iqm(scores: Scores) -> float:
+    """The mean of the middle half of all runs pooled over tasks: floor(n/4) are cut at each end."""
+    return float(_iqm(np.concatenate([np.asarray(task, dtype=np.float64) for task in scores])))
+
+
+def optimality_gap(scores: Scores, target: float = 1.0) -> float:
+    """By how much runs fall short of `target` on average; what lies above it does not make up for the rest."""
+    pooled = np.concatenate([np.asarray(task, dtype=np.float64) for task in scores])
+    return float(target - np.minimum(pooled, target).mean())
+
+
+def performance_profile(scores: Scores, thresholds: NDArray[np.float64]) -> NDArray[np.float64]:
+    """The share of runs above each threshold [T], averaged over tasks: [T]."""
+    shares = [(np.asarray(task)[:, None] > thresholds).mean(axis=0) for task in scores]
+    return np.asarray(np.mean(shares, axis=0))
+
+
+def probability_of_improvement(x: Scores, y: Scores) -> float:
+    """How likely a run of x beats a run of y on a task, ties half, averaged over tasks (Mann and Whitney's U / nm)."""
+    return float(np.mean([_beats(np.asarray(a), np.asarray(b)) for a, b in zip(x, y, strict=True)]))
+
+
+def bootstrap(
+    statistic: Callable[..., Any],
+    *samples: Scores,
+    rng: np.random.Generator,
+    level: float = 0.95,
+    times: int = RESAMPLES,
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """The stratified bootstrap's percentile interval of `statistic(*samples)`: low and high, shaped as the statistic.
+
+    Runs are drawn with replacement within each task, and from each of `samples` on its own.
+    """
+    values = []
+    for _ in range(times):
+        drawn = [[task[rng.integers(0, len(task), len(task))] for task in sample] for sample in samples]
+        values.append(statistic(*drawn))
+    tail = (1 - level) / 2
+    low, high = np.quantile(np.asarray(values, dtype=np.float64), [tail, 1 - tail], axis=0)
+    return low, high
+
+
+def estimate(
+    statistic: Callable[..., float], *samples: Scores, rng: np.random.Generator, level: float = 0.95
+) -> Estimate:
+    """A statistic with its bootstrap interval; none where every task has a single run."""
+    value = statistic(*samples)
+    if all(len(task) < 2 for sample in samples for task in sample):
+        return Estimate(value, None, None)
+    low, high = bootstrap(statistic, *samples, rng=rng, level=level)
+    return Estimate(value, float(low), float(high))
+
+
+def paired_difference(x: NDArray[np.float64], y: NDArray[np.float64], level: float = 0.95) -> Estimate:
+    """The mean of x - y over seeds that both ran [seeds], with Student's t interval.
+
+    Not a bootstrap: of five seeds that would be too narrow by a third.
+    """
+    mean, error = mean_and_error(np.asarray(x, dtype=np.float64) - np.asarray(y, dtype=np.float64))
+    if error is None:
+        return Estimate(mean, None, None)
+    reach = student_quantile(0.5 + level / 2, len(x) - 1) * error
+    return Estimate(mean, mean - reach, mean + reach)
+
+
+def seeds_needed(differences: NDArray[np.float64], power: float = 0.8, significance: float = 0.05) -> int | None:
+    """How many paired seeds a two-sided test would need if the effect and its spread are as observed [seeds].
+
+    n = ((z_{1-a/2} + z_power) / e)^2 + z_{1-a/2}^2 / 2 with e = mean / standard deviation: the normal approximation
+    with Guenther's (1981) correction for the t test. The spread of a few seeds is itself uncertain, and so is this.
+    None where fewer than two seeds are paired or the mean difference is zero.
+    """
+    if len(differences) < 2 or not (mean := float(np.mean(differences))):
+        return None
+    effect = abs(mean) / float(np.std(differences, ddof=1)) if np.std(differences) else math.inf
+    z, z_power = (NormalDist().inv_cdf(p) for p in (1 - significance / 2, power))
+    return max(2, math.ceil(((z + z_power) / effect) ** 2 + z**2 / 2))
+
+
+@functools.cache
+def student_quantile(p: float, degrees: int) -> float:
+    """The quantile p > 1/2 of Student's t, by bisection of its integrated density."""
+    constant = math.exp(math.lgamma((degrees + 1) / 2) - math.lgamma(degrees / 2)) / math.sqrt(degrees * math.pi)
+    # t = sqrt(degrees) tan(angle) makes the density's integral one over a finite range.
+    angles = np.linspace(0.0, math.pi / 2, 200_001)
+    density = constant * math.sqrt(degrees) * np.cos(angles) ** (degrees - 1)
+    area = np.concatenate([[0.0], np.cumsum((density[1:] + density[:-1]) / 2) * (angles[1] - angles[0])])
+    return math.sqrt(degrees) * math.tan(float(np.interp(p - 0.5, area, angles)))
+
+
+def _iqm(pooled: NDArray[np.float64]) -> float:
+    cut = pooled.size // 4
+    return float(np.sort(pooled)[cut : pooled.size - cut].mean())
+
+
+def _beats(x: NDArray[np.float64], y: NDArray[np.float64]) -> float:
+    difference = x[:, None] - y[None, :]
+    return float((difference > 0).mean() + (difference == 0).mean() / 2)
