@@ -1,0 +1,110 @@
+"""Run directories in every state that a disk has them in."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from pathlib import Path
+
+import pytest
+from tests.report.runs import DEMO, PAMD, write_run
+
+from pamd.errors import RunError
+from pamd.report.load import load_run, load_runs
+
+
+def test_the_committed_runs_are_found_below_their_directory() -> None:
+    runs = load_runs([DEMO])
+    assert [(run.curve.method, run.seed, run.finished) for run in runs] == [
+        ("dbc-det+pamd", 0, True),
+        ("dbc-det", 0, True),
+    ]
+    assert runs[0].budget == runs[0].evaluated == 10_000
+    assert runs[0].curve.seconds == [None] * 11
+
+
+def test_a_directory_given_twice_counts_once() -> None:
+    assert len(load_runs([DEMO, PAMD, Path(os.path.relpath(PAMD))])) == 2
+
+
+def test_a_half_written_last_line_is_left_out_and_said(tmp_path: Path) -> None:
+    run = write_run(tmp_path)
+    with (run / "eval.jsonl").open("ab") as file:
+        file.write('{"decisions": 3000, "fra\u00e9'.encode()[:-1])  # cut within a character, as a crash may
+    loaded = load_run(run)
+    assert loaded.curve.decisions == [0, 1000, 2000]
+    assert loaded.notices == ("eval.jsonl: the last line is half written and left out",)
+    assert load_run(write_run(tmp_path, seed=1)).notices == ()
+
+
+@pytest.mark.parametrize(
+    ("line", "says"),
+    [
+        (b"\0\0\0\0", "line 4 is damaged"),
+        (b'{"decisions": 30', "line 4 is damaged"),
+        (b"", "line 4 is damaged"),
+        (b'{"decisions": 3000}', "KeyError: 'returns'"),
+        (b'{"decisions": 1500, "frames": 1, "updates": 1, "returns": [1]}', "1500 come after 2000"),
+        (b'{"decisions": 3000, "frames": 1, "updates": 1, "returns": [NaN]}', "finite"),
+        (b'{"decisions": 3000, "frames": 1, "updates": 1, "returns": []}', "finite"),
+    ],
+)
+def test_other_damage_is_an_error_that_names_the_place(tmp_path: Path, line: bytes, says: str) -> None:
+    run = write_run(tmp_path)
+    with (run / "eval.jsonl").open("ab") as file:
+        file.write(line + b"\n")
+    with pytest.raises(RunError, match=says) as caught:
+        load_run(run)
+    assert run.name in str(caught.value)
+
+
+def test_wall_time_is_interpolated_within_the_timing_and_never_beyond(tmp_path: Path) -> None:
+    run = write_run(tmp_path)
+    (run / "timing.jsonl").write_text('{"decisions": 500, "seconds": 10}\n{"decisions": 1500, "seconds": 50}\n')
+    assert load_run(run).curve.seconds == [0, 30, None]
+
+
+def test_two_directories_of_one_run_are_an_error(tmp_path: Path) -> None:
+    run = write_run(tmp_path / "a")
+    shutil.copytree(run, tmp_path / "b" / run.name)
+    with pytest.raises(RunError, match="have the same name"):
+        load_runs([tmp_path / "a", tmp_path / "b"])
+    (tmp_path / "b" / run.name).rename(tmp_path / "b" / "renamed")
+    with pytest.raises(RunError, match="have the same config"):
+        load_runs([tmp_path / "a", tmp_path / "b"])
+
+
+def test_another_runtime_is_no_other_run(tmp_path: Path) -> None:
+    write_run(tmp_path, name="a", runtime__threads=1)
+    write_run(tmp_path, name="b", runtime__threads=2)
+    with pytest.raises(RunError, match="have the same config"):
+        load_runs([tmp_path])
+
+
+def test_what_is_no_run_is_named(tmp_path: Path) -> None:
+    write_run(tmp_path, name="runs1")
+    with pytest.raises(RunError, match="near: runs1"):
+        load_runs([tmp_path / "runs2"])
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(RunError, match="empty is no run directory and holds none"):
+        load_runs([tmp_path / "empty"])
+    (tmp_path / "runs1" / "config.json").unlink()
+    with pytest.raises(RunError, match="evaluations but no config"):
+        load_runs([tmp_path])
+
+
+def test_unreadable_configs_are_named(tmp_path: Path) -> None:
+    run = write_run(tmp_path)
+    text = (run / "config.json").read_text()
+    for damaged in (text[:100], "[]", text.replace('"decisions"', '"decision"'), ""):
+        (run / "config.json").write_text(damaged)
+        with pytest.raises(RunError, match="no readable run"):
+            load_run(run)
+
+
+def test_a_run_before_its_first_evaluation_is_there(tmp_path: Path) -> None:
+    run = write_run(tmp_path)
+    (run / "eval.jsonl").unlink()
+    (run / "status.json").write_text('{"state": "running"}')
+    loaded = load_run(run)
+    assert (loaded.evaluated, loaded.finished, loaded.state) == (-1, False, "running")
