@@ -14,6 +14,7 @@ COMMANDS = {
     "train": ("pamd.cli.train", "train", "train an agent from pixels"),
     "resume": ("pamd.cli.train", "resume", "go on with an interrupted run"),
     "eval": ("pamd.cli.train", "evaluate", "evaluate and film a run's newest checkpoint"),
+    "report": ("pamd.cli.report", "report", "one HTML page about runs, the paper's numbers beside them"),
     "bench": ("pamd.cli.bench", "bench", "measure, beside the research code's way"),
     "envs": ("pamd.cli.envs", "envs", "preview TASK: a picture and a film of what the agent sees"),
     "list": ("pamd.cli.list", "show", "methods, distances, operators, tasks, scales, distractors; --diff A B"),

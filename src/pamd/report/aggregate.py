@@ -35,6 +35,10 @@ class Setting:
     """0 where no run has said: it was left to the task, and none got to its first evaluation."""
     scale: str
     distracted: bool
+    best: float | None
+    """The highest return there is: 1000 in the DMControl suite; None where it is not known."""
+    detail: str = ""
+    """What tells it from another setting of the same task, budget and scale."""
 
     @property
     def frames(self) -> int:
@@ -216,9 +220,16 @@ def _settings(runs: Sequence[Run]) -> list[Setting]:
             fact["env.action_repeat"],
             fact["scale"]["name"],
             fact.get("env.distractor") is not None,
+            _best(fact),
+            label.removeprefix(name).strip(" ()"),
         )
-        for label, fact in zip(labels, facts, strict=True)
+        for name, label, fact in zip(names, labels, facts, strict=True)
     ]
+
+
+def _best(fact: Mapping[str, Any]) -> float | None:
+    suite = fact["env.task"] != "toy" and ":" not in fact["env.task"]
+    return 1000.0 if suite and "env.time_limit" not in fact else None
 
 
 def _columns(runs: Sequence[Run], groups: Mapping[str, Sequence[Path]]) -> list[Column]:

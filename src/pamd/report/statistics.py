@@ -37,7 +37,7 @@ RESAMPLES = 2000
 
 @dataclass(frozen=True)
 class Estimate:
-    """A value and its interval; no interval where one seed a task leaves nothing to estimate it from."""
+    """A value and its interval; no interval where a task has one seed, which leaves nothing to estimate it from."""
 
     value: float
     low: float | None
@@ -96,9 +96,9 @@ def bootstrap(
 def estimate(
     statistic: Callable[..., float], *samples: Scores, rng: np.random.Generator, level: float = 0.95
 ) -> Estimate:
-    """A statistic with its bootstrap interval; none where every task has a single run."""
+    """A statistic with its bootstrap interval; none where a task has a single run."""
     value = statistic(*samples)
-    if all(len(task) < 2 for sample in samples for task in sample):
+    if any(len(task) < 2 for sample in samples for task in sample):
         return Estimate(value, None, None)
     low, high = bootstrap(statistic, *samples, rng=rng, level=level)
     return Estimate(value, float(low), float(high))

@@ -1,0 +1,167 @@
+"""One self-contained HTML page about runs, and beside it the same figures, tables and configs as files."""
+
+from __future__ import annotations
+
+import html
+import importlib.resources
+import json
+import math
+import string
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from pamd import __version__, durable
+from pamd.errors import ResourceError
+from pamd.published import Published
+from pamd.report import inference, plots, results
+from pamd.report.aggregate import Comparison, compare, mean_curve
+from pamd.report.load import Run, load_runs
+from pamd.report.sections import diagnostics, films, picture, provenance
+from pamd.report.table import Table
+
+__all__ = ["build"]
+
+
+def build(
+    runs: Sequence[Path],
+    out: Path,
+    *,
+    title: str = "pamd report",
+    published: Sequence[Published] = (),
+    groups: Mapping[str, Sequence[Path]] | None = None,
+) -> Path:
+    """Report on `runs` (run directories, or directories of them) in `out`; the path of the page, out/index.html.
+
+    `published` are numbers to put beside. `groups` names columns by hand: label -> runs of one method record.
+    """
+    loaded = load_runs([Path(run) for run in runs])
+    comparison, rng = compare(loaded, groups), np.random.default_rng(0)
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+        blocks = {
+            "Returns": _returned(comparison, published, out, rng),
+            "Learning curves": _curves(comparison, out),
+            "Statistics": _statistics(comparison, out, rng),
+            "Diagnostics": diagnostics(loaded),
+            "Films": films(loaded, out),
+            "Runs and how to repeat them": provenance(loaded, out),
+        }
+        text = _fill(title, _about(loaded, comparison), {k: v for k, v in blocks.items() if v}, _data(comparison))
+        durable.replace(out / "index.html", text.encode())
+    except OSError as error:
+        raise ResourceError(f"cannot write the report in {out}: {error}") from None
+    return out / "index.html"
+
+
+def _fill(title: str, about: str, blocks: Mapping[str, str], data: Mapping[str, Any]) -> str:
+    here = importlib.resources.files("pamd.report")
+    names = {heading: heading.split()[0].lower() for heading in blocks}
+    return string.Template((here / "page.html").read_text("utf-8")).substitute(
+        title=html.escape(title),
+        generator=f"pamd {__version__}",
+        style=(here / "page.css").read_text("utf-8"),
+        script=(here / "page.js").read_text("utf-8"),
+        about=about,
+        links="".join(f'<a href="#{name}">{html.escape(heading)}</a>' for heading, name in names.items()),
+        sections="\n".join(
+            f'<section id="{names[heading]}"><h2>{html.escape(heading)}</h2>{body}</section>'
+            for heading, body in blocks.items()
+        ),
+        # "</script>" within a string would end the element.
+        data=json.dumps(data, allow_nan=False).replace("<", "\\u003c"),
+    )
+
+
+def _about(runs: Sequence[Run], comparison: Comparison) -> str:
+    fidelities = sorted({column.fidelity for column in comparison.columns})
+    seeds = len({run.seed for run in runs})
+    words = (
+        f"{len(runs)} runs of {len(comparison.columns)} methods on {len({s.task for s in comparison.settings})} tasks,"
+        f" {seeds} seeds. Fidelity: {' and '.join(fidelities)}. Scale: {' and '.join(comparison.scales)}."
+        f" Made by pamd {__version__} from the run directories alone."
+    )
+    cells = [cell for setting in comparison.settings for cell in comparison.row(setting)]
+    notices = [f"{run.path.name}: {notice}" for run in runs for notice in run.notices]
+    notices += [
+        f"{cell.column.label} on {cell.setting.label}: {'; '.join(cell.lacking)}" for cell in cells if cell.lacking
+    ]
+    if len(fidelities) > 1 or len(comparison.scales) > 1:
+        notices.append(
+            "Fidelities or scales differ between these runs: they are kept in columns and tables of their own."
+        )
+    if max(len(cell.scores) for cell in cells) < 2:
+        notices.append("No method has more than one finished seed in a setting: nothing here says which is better.")
+    items = "".join(f"<li>{html.escape(notice)}</li>" for notice in notices)
+    box = f"<div class=notices role=note><strong>Please note</strong><ul>{items}</ul></div>" if items else ""
+    return f"<p>{html.escape(words)}</p>{box}"
+
+
+def _written(tables: Sequence[Table | None], out: Path) -> str:
+    """HTML of the tables that there are; their files in out/tables."""
+    made = [table for table in tables if table is not None]
+    for table in made:
+        table.write(out / "tables")
+    return "".join(table.html() for table in made)
+
+
+def _returned(comparison: Comparison, published: Sequence[Published], out: Path, rng: np.random.Generator) -> str:
+    text = _written([results.summary(comparison, published, rng)], out)
+    text += _written([results.layout(comparison, scale) for scale in comparison.scales], out)
+    if published:
+        own = _written([results.published_table(published)], out)
+        text += f"<details><summary>All of the paper's numbers that were asked for</summary>{own}</details>"
+    return text
+
+
+def _curves(comparison: Comparison, out: Path) -> str:
+    plots.curves(comparison, out / "figures" / "learning-curves")
+    units = {"decisions": "decisions", "frames": "frames", "updates": "updates", "minutes": "wall time"}
+    radios = "".join(
+        f"<label><input type=radio name=unit value={unit}{' checked' if unit == 'decisions' else ''}> {name}</label>"
+        for unit, name in units.items()
+    )
+    return (
+        "<p class=note>Mean over seeds of the mean return of an evaluation; band: one standard error. Runs evaluated at"
+        " other steps count with their last evaluation at or before a point, and never beyond their last; the line is"
+        " thin where a seed has ended early. One decision is one update after the random phase.</p>"
+        "<noscript><p>Without JavaScript: the same curves are in figures/learning-curves.svg.</p></noscript>"
+        '<div class=controls id=methods role=group aria-label="Methods"></div>'
+        f"<div class=controls><fieldset><legend>x axis:</legend>{radios}</fieldset>"
+        "<label><input type=checkbox id=seeds> each seed</label></div>"
+        "<div class=panels id=panels></div>"
+    )
+
+
+def _statistics(comparison: Comparison, out: Path, rng: np.random.Generator) -> str:
+    text = ""
+    for scale in comparison.scales:
+        tables = [inference.aggregates(comparison, scale, rng), inference.improvement(comparison, scale, rng)]
+        text += _written([*tables, inference.differences(comparison, scale)], out)
+        drawn = plots.profiles(comparison, scale, out / "figures" / f"profiles-{scale}", rng)
+        text += picture(drawn[0], f"The share of runs above each return, {scale} scale.") if drawn else ""
+    return text or "<p>No two methods finished in one setting, so there is nothing to compare.</p>"
+
+
+def _data(comparison: Comparison) -> dict[str, Any]:
+    look = plots.styles(comparison.columns)
+    methods = [{"label": c.label, "colour": look[c][0], "dashes": look[c][1]} for c in comparison.columns]
+    panels = []
+    for setting in comparison.settings:
+        series = []
+        for cell in comparison.row(setting):
+            hue, dashes = look[cell.column]
+            common = {"label": cell.column.label, "colour": hue, "dashes": dashes, "runs": len(cell.runs)}
+            series.append({**common, "points": _points(cell.runs), "seeds": [_points([run]) for run in cell.runs]})
+        panels.append({"title": setting.label, "series": series})
+    return {"methods": methods, "panels": panels}
+
+
+def _points(runs: Sequence[Run]) -> list[list[float | None]]:
+    """A mean curve as JSON rows in the order that page.js reads; NaN, which JSON does not know, is null."""
+    curve = mean_curve(runs)
+    columns = [curve.decisions, curve.frames, curve.updates, curve.seconds / 60, curve.mean, curve.error, curve.seeds]
+    rows = zip(*(column.tolist() for column in columns), strict=True)
+    return [[None if math.isnan(value) else round(value, 3) for value in row] for row in rows]

@@ -1,0 +1,120 @@
+"""The page's figures for print: learning curves over seeds, and performance profiles; SVG and PNG."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from pamd.report.aggregate import Cell, Column, Comparison, mean_curve
+from pamd.report.figure import colour, save_figure
+from pamd.report.inference import common, normalised, scored_columns
+from pamd.report.statistics import bootstrap, performance_profile
+
+__all__ = ["curves", "profiles", "styles"]
+
+_DASHES = ("", "6 3", "2 2", "8 3 2 3")
+_WIDE = 3
+"""Panels side by side."""
+
+
+def styles(columns: Sequence[Column]) -> dict[Column, tuple[str, str]]:
+    """Colour and dashes of each column: the method's colour everywhere, and dashes where two would look alike."""
+    taken: dict[str, int] = {}
+    found = {}
+    for column in columns:
+        hue = colour(column.label)
+        found[column] = (hue, _DASHES[taken.get(hue, 0) % len(_DASHES)])
+        taken[hue] = taken.get(hue, 0) + 1
+    return found
+
+
+def curves(comparison: Comparison, path: Path) -> list[Path]:
+    """A panel a setting: mean over seeds, a band of one standard error; thin where not all seeds are there."""
+    from matplotlib.ticker import EngFormatter, MaxNLocator
+
+    pyplot = _pyplot()
+    look, count = styles(comparison.columns), len(comparison.settings)
+    wide = min(math.ceil(math.sqrt(count)), _WIDE)
+    high = -(-count // wide)
+    figure, places = pyplot.subplots(
+        high, wide, figsize=(max(4.6 * wide, 6.4), 3.6 * high), layout="constrained", squeeze=False
+    )
+    for axes, setting in zip(places.flat, comparison.settings, strict=False):
+        for cell in comparison.row(setting):
+            _draw(axes, cell, *look[cell.column])
+        axes.set_title(setting.label, fontsize=9, wrap=True)
+        axes.set_xlabel(f"decisions (each {setting.action_repeat} frames)")
+        axes.set_ylabel("return of an evaluation episode")
+        axes.xaxis.set_major_locator(MaxNLocator(5))
+        axes.xaxis.set_major_formatter(EngFormatter(sep=""))
+        axes.grid(alpha=0.25)
+        axes.spines[["top", "right"]].set_visible(False)
+    for axes in places.flat[count:]:
+        axes.set_visible(False)
+    _legend(figure, {c.label: style for c, style in look.items()})
+    return save_figure(figure, path)
+
+
+def profiles(comparison: Comparison, scale: str, path: Path, rng: np.random.Generator) -> list[Path]:
+    """The share of runs above each normalised return, over the tasks that all methods share (none: no figure)."""
+    columns = scored_columns(comparison, scale)
+    settings = common(comparison, scale, columns)
+    scores = {column: normalised(comparison, settings, column) for column in columns}
+    if not settings or any(one is None for one in scores.values()):
+        return []
+    figure, axes = _pyplot().subplots(figsize=(6.4, 4.0), layout="constrained")
+    thresholds, look = np.linspace(0, 1, 101), styles(comparison.columns)
+    for column, tasks in scores.items():
+        assert tasks is not None
+        hue, dashes = look[column]
+        axes.step(thresholds, performance_profile(tasks, thresholds), where="post", **_line(hue, dashes))
+        if all(len(task) > 1 for task in tasks):
+            low, high = bootstrap(lambda drawn: performance_profile(drawn, thresholds), tasks, rng=rng, times=500)
+            axes.fill_between(thresholds, low, high, step="post", color=hue, alpha=0.15, linewidth=0)
+    axes.set_xlabel("return / 1000")
+    axes.set_ylabel("share of runs above it")
+    axes.set_title(f"Performance profiles, {scale} scale: {', '.join(s.task for s in settings)}", fontsize=9, wrap=True)
+    axes.grid(alpha=0.25)
+    axes.spines[["top", "right"]].set_visible(False)
+    _legend(figure, {column.label: look[column] for column in columns})
+    return save_figure(figure, path)
+
+
+def _draw(axes: Any, cell: Cell, hue: str, dashes: str) -> None:
+    curve = mean_curve(cell.runs)
+    if not len(curve.decisions):
+        return
+    whole = curve.seeds == len(cell.runs)
+    # The last point of the whole part also begins the thin one, so that the line has no gap.
+    rest = ~whole | np.append(~whole[1:], False)
+    axes.plot(curve.decisions, np.where(whole, curve.mean, np.nan), **_line(hue, dashes))
+    axes.plot(curve.decisions, np.where(rest, curve.mean, np.nan), **{**_line(hue, dashes), "linewidth": 0.8})
+    error = np.nan_to_num(curve.error)
+    axes.fill_between(curve.decisions, curve.mean - error, curve.mean + error, color=hue, alpha=0.18, linewidth=0)
+
+
+def _line(hue: str, dashes: str) -> dict[str, Any]:
+    style: Any = (0, tuple(float(part) / 1.5 for part in dashes.split())) if dashes else "-"
+    return {"color": hue, "linestyle": style, "linewidth": 1.8}
+
+
+def _legend(figure: Any, look: dict[str, tuple[str, str]]) -> None:
+    """Below the axes, where it covers no curve."""
+    from matplotlib.lines import Line2D
+
+    handles = [Line2D([], [], label=label, **_line(*style)) for label, style in look.items()]
+    widest = max(len(label) for label in look)
+    figure.legend(handles=handles, loc="outside lower center", ncols=max(1, min(4, 90 // (widest + 8))), frameon=False)
+
+
+def _pyplot() -> Any:
+    import matplotlib
+
+    matplotlib.use("Agg")
+    from matplotlib import pyplot
+
+    return pyplot

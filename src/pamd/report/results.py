@@ -1,0 +1,136 @@
+"""What runs returned, as tables: one row a cell with the paper's number beside it, and the paper's own layout."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from pamd.published import Published
+from pamd.report.aggregate import Cell, Comparison, Setting, short
+from pamd.report.statistics import Estimate, estimate, iqm, mean_and_error
+from pamd.report.table import Table
+
+__all__ = ["interval", "layout", "matching", "published_table", "returned", "summary"]
+
+NONE = "—"
+
+
+def summary(comparison: Comparison, published: Sequence[Published], rng: np.random.Generator) -> Table:
+    """Every cell: budget in three units, seeds, return, and what the paper has for that task and method."""
+    columns = ["task", "method", "fidelity", "scale", "decisions", "frames", "updates", "seeds"]
+    columns += ["return, mean ± s.e.", "return, IQM [95 %]"]
+    columns += ["paper", "paper's budget", "same setting?", "paper's source"] if published else []
+    rows = []
+    for setting in comparison.settings:
+        for cell in comparison.row(setting):
+            task = f"{setting.task} ({setting.detail})" if setting.detail else setting.task
+            row = [task, cell.column.label, cell.column.fidelity, setting.scale, *_budget(cell), _seeds(cell)]
+            row += [returned(cell), _iqm(cell, rng)]
+            if published:
+                row += _beside(cell, matching(cell, published))
+            rows.append(row)
+    notes = [
+        "Return: undiscounted, of the evaluation at the end of the budget; mean over seeds ± one standard error."
+        " IQM: mean of the middle half of the seeds, with a bootstrap interval. With one seed neither has an error.",
+        *(
+            f"{cell.column.label} on {cell.setting.label}: {'; '.join(cell.lacking)}."
+            for setting in comparison.settings
+            for cell in comparison.row(setting)
+            if cell.lacking
+        ),
+    ]
+    return Table("summary", "Returns", columns, rows, notes, numbers=4)
+
+
+def layout(comparison: Comparison, scale: str) -> Table:
+    """The paper's layout at one scale: a row a task and its budget, a column a method."""
+    settings = [setting for setting in comparison.settings if setting.scale == scale]
+    columns = [c for c in comparison.columns if any((s, c) in comparison.cells for s in settings)]
+    rows = []
+    for setting in settings:
+        cells = [comparison.cells.get((setting, column)) for column in columns]
+        budget = f"{setting.task} ({short(setting.decisions)})" + (f", {setting.detail}" if setting.detail else "")
+        rows.append([budget, *(NONE if cell is None else f"{returned(cell)} (n={len(cell.scores)})" for cell in cells)])
+    heads = [c.label if c.fidelity in c.label else f"{c.label} ({c.fidelity})" for c in columns]
+    notes = ["In brackets after a task its budget in decisions, after a method its fidelity; n: seeds that finished."]
+    return Table(f"returns-{scale}", f"Returns at {scale} scale", ["task (decisions)", *heads], rows, notes)
+
+
+def published_table(published: Sequence[Published]) -> Table:
+    """The paper's own numbers."""
+    rows = []
+    for row in published:
+        background = " (video)" if row.video else ""
+        seeds = NONE if row.seeds is None else str(row.seeds)
+        words = [row.task + background, row.method, row.quantity, str(row), _published_budget(row), seeds]
+        rows.append([*words, row.source + (f"; {row.note}" if row.note else "")])
+    columns = ["task", "method", "quantity", "value", "budget", "seeds", "source"]
+    notes = ["≈: read off a figure, so approximate. Where the paper prints no number there is none."]
+    return Table("paper", "What the paper reports", columns, rows, notes, numbers=3)
+
+
+def matching(cell: Cell, published: Sequence[Published]) -> list[Published]:
+    """The paper's returns for the task, background and method of a cell."""
+    names = {cell.column.label, cell.column.method}
+    rows = [p for p in published if p.quantity == "return" and p.task == cell.setting.task]
+    rows = [p for p in rows if p.method in names and p.video == cell.setting.distracted]
+    exact = [p for p in rows if p.method == cell.column.label]
+    return exact or rows
+
+
+def returned(cell: Cell) -> str:
+    """mean ± standard error of the seeds that finished."""
+    if not cell.scores:
+        return NONE
+    mean, error = mean_and_error(cell.array)
+    return f"{mean:.1f}" + ("" if error is None else f" ± {error:.1f}")
+
+
+def interval(found: Estimate, digits: int = 1) -> str:
+    """value [low, high]"""
+    if found.low is None or found.high is None:
+        return f"{found.value:.{digits}f}"
+    return f"{found.value:.{digits}f} [{found.low:.{digits}f}, {found.high:.{digits}f}]"
+
+
+def _iqm(cell: Cell, rng: np.random.Generator) -> str:
+    return interval(estimate(iqm, [cell.array], rng=rng)) if cell.scores else NONE
+
+
+def _budget(cell: Cell) -> list[str]:
+    """Decisions as configured; frames and updates as counted at the end of it."""
+    ends = [run.curve for run in cell.runs if run.finished]
+    counted = [[getattr(curve, unit)[-1] for curve in ends] for unit in ("frames", "updates")]
+    return [f"{cell.setting.decisions:,}", *(f"{max(counts):,}" if counts else NONE for counts in counted)]
+
+
+def _seeds(cell: Cell) -> str:
+    planned = len(cell.runs) + len(cell.missing)
+    return str(planned) if planned == len(cell.scores) else f"{len(cell.scores)} of {planned}"
+
+
+def _beside(cell: Cell, published: list[Published]) -> list[str]:
+    if not published:
+        return [NONE] * 4
+    parts = [(str(p), _published_budget(p), _same(cell.setting, p), p.source) for p in published]
+    return ["; ".join(words) for words in zip(*parts, strict=True)]
+
+
+def _published_budget(row: Published) -> str:
+    if row.decisions is None:
+        return f"{short(row.frames)} frames" if row.frames else "not stated" if row.quantity == "return" else NONE
+    frames = f", {short(row.decisions * row.action_repeat)} frames" if row.action_repeat else ""
+    return f"{short(row.decisions)} decisions{frames}, {short(row.decisions)} updates"
+
+
+def _same(setting: Setting, row: Published) -> str:
+    """Whether the paper's number was made in the setting of ours, or what differs."""
+    words = [] if setting.scale == "paper" else [f"{setting.scale} scale here"]
+    if row.decisions is None:
+        words.append("the paper's budget is not stated")
+    elif row.decisions != setting.decisions:
+        words.append(f"{short(setting.decisions)} decisions here")
+    if row.action_repeat not in (None, setting.action_repeat):
+        words.append(f"action repeat {setting.action_repeat} here, {row.action_repeat} there")
+    return f"no: {', '.join(words)}" if words else "yes"

@@ -1,0 +1,103 @@
+"""The parts of the page that come from files as they are: diagnostics, films, configs."""
+
+from __future__ import annotations
+
+import base64
+import html
+import json
+import os
+import shlex
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+from pamd.errors import RunError
+from pamd.report.load import Run
+from pamd.report.table import Table
+
+__all__ = ["diagnostics", "films", "picture", "provenance"]
+
+FILM_BYTES = 1_000_000
+"""A larger film is linked instead of put into the page."""
+PAGE_BYTES = 20_000_000
+"""Once so many bytes of films are in the page, the others are linked."""
+
+_TYPES = {".svg": "image/svg+xml", ".png": "image/png", ".mp4": "video/mp4"}
+
+
+def picture(path: Path, caption: str) -> str:
+    """A figure with the image in it."""
+    text = html.escape(caption)
+    return f'<figure><img alt="{text}" src="{_inline(path)}"><figcaption>{text}</figcaption></figure>'
+
+
+def diagnostics(runs: Sequence[Run]) -> str:
+    """Every RUN/diagnostics/*/section.json."""
+    text = ""
+    for run in runs:
+        for file in sorted(run.path.glob("diagnostics/*/section.json")):
+            try:
+                text += _section(json.loads(file.read_text("utf-8")), file.parent, run)
+            except (OSError, ValueError, KeyError, TypeError) as error:
+                raise RunError(f"{file} is no readable section: {type(error).__name__}: {error}") from None
+    return text
+
+
+def films(runs: Sequence[Run], out: Path) -> str:
+    """The newest film of each run: in the page where it is small, else as a link relative to it."""
+    text, left = "", PAGE_BYTES
+    for run in runs:
+        found = [path for path in run.path.glob("video/*.mp4") if not path.name.startswith(".")]
+        if not found:
+            continue
+        newest = max(found, key=lambda path: (path.stat().st_mtime, path.name))
+        caption = html.escape(f"{run.curve.method}, {run.curve.task}, seed {run.seed}: {newest.name}")
+        size = newest.stat().st_size
+        if size < FILM_BYTES and size <= left:
+            left -= size
+            shown = f'<video controls loop muted playsinline preload=metadata src="{_inline(newest)}"></video>'
+        else:
+            address = quote(Path(os.path.relpath(newest, out)).as_posix())
+            shown = f'<a href="{address}">film of {size / 1e6:.1f} MB</a>'
+        text += f"<figure>{shown}<figcaption>{caption}</figcaption></figure>"
+    return text and f"<div class=films>{text}</div>"
+
+
+def provenance(runs: Sequence[Run], out: Path) -> str:
+    """The state, the exact config and the command of each run; the configs as files in out/configs."""
+    folder = out / "configs"
+    folder.mkdir(parents=True, exist_ok=True)
+    text = "<p class=note>The commands are for the directory of this page.</p>"
+    for run in runs:
+        config = (run.path / "config.json").read_text("utf-8")
+        name = f"{run.path.resolve().name}.json"
+        (folder / name).write_text(config, encoding="utf-8")
+        command = shlex.join(["pamd", "train", "--config", f"configs/{name}"])
+        state = "finished" if run.finished else f"{run.state or 'unfinished'} at {max(run.evaluated, 0):,}"
+        title = f"{run.path.resolve().name} ({state}, {run.budget:,} decisions)"
+        text += (
+            f"<details><summary>{html.escape(title)}</summary><pre>{html.escape(command)}</pre>"
+            f"<pre>{html.escape(config)}</pre></details>"
+        )
+    return text
+
+
+def _section(section: dict[str, Any], directory: Path, run: Run) -> str:
+    """Title, paragraphs, tables {title, columns, rows}, figures {file, caption}: as `pamd diagnose` writes them."""
+    text = f"<h3>{html.escape(section['title'])}: {html.escape(run.path.resolve().name)}</h3>"
+    text += "".join(f"<p>{html.escape(paragraph)}</p>" for paragraph in section["paragraphs"])
+    for table in section["tables"]:
+        text += Table("", table["title"], table["columns"], table["rows"]).html()
+    for figure in section["figures"]:
+        # Drawings with very many points are smaller as PNG.
+        drawn = [directory / f"{figure['file']}{suffix}" for suffix in (".svg", ".png")]
+        there = [path for path in drawn if path.is_file()]
+        if not there:
+            raise RunError(f"{directory} has no figure {figure['file']!r}, as SVG or PNG")
+        text += picture(min(there, key=lambda path: path.stat().st_size), figure["caption"])
+    return text
+
+
+def _inline(path: Path) -> str:
+    return f"data:{_TYPES[path.suffix]};base64,{base64.b64encode(path.read_bytes()).decode()}"

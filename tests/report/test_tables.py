@@ -1,0 +1,139 @@
+"""Tables: what they say, and what they refuse to say."""
+
+from __future__ import annotations
+
+import csv
+import io
+from pathlib import Path
+
+import numpy as np
+import pytest
+from tests.report.runs import DEMO, write_run
+
+from pamd import published
+from pamd.report import inference, results
+from pamd.report.aggregate import Comparison, compare
+from pamd.report.load import load_runs
+from pamd.report.table import Table
+
+
+def compared(root: Path) -> Comparison:
+    return compare(load_runs([root]))
+
+
+def rows(table: Table | None) -> list[dict[str, str]]:
+    assert table is not None
+    return list(csv.DictReader(io.StringIO(table.csv())))
+
+
+def rng() -> np.random.Generator:
+    return np.random.default_rng(0)
+
+
+@pytest.fixture
+def sweep(tmp_path: Path) -> Path:
+    """Three seeds of two methods on two tasks; one seed is unfinished, one is missing."""
+    for task in ("cheetah_run", "walker_walk"):
+        for seed in range(3):
+            write_run(tmp_path, "dbc-det+pamd", seed, [0, 200, 400 + 30 * seed], env__task=task)
+    for seed in range(3):
+        write_run(tmp_path, "dbc-det", seed, [0, 150, 300 + 20 * seed], env__task="cheetah_run")
+    write_run(tmp_path, "dbc-det", 0, [0, 100, 500], env__task="walker_walk")
+    write_run(tmp_path, "dbc-det", 1, [0, 900], env__task="walker_walk")
+    return tmp_path
+
+
+def test_the_summary_has_three_units_and_the_paper_beside(sweep: Path) -> None:
+    table = results.summary(compared(sweep), published.load("table1"), rng())
+    first, second, third, _ = rows(table)
+    assert (first["task"], first["method"], first["fidelity"], first["scale"]) == (
+        "cheetah_run", "dbc-det", "released", "cpu"
+    )  # fmt: skip
+    assert (first["decisions"], first["frames"], first["updates"]) == ("2,000", "16,000", "2,000")
+    assert first["return, mean ± s.e."] == "320.0 ± 11.5"
+    assert first["paper"] == "350 ± 60"
+    assert first["paper's budget"] == "1M decisions, 4M frames, 1M updates"
+    assert first["same setting?"] == "no: cpu scale here, 2k decisions here, action repeat 8 here, 4 there"
+    assert second["paper"] == "524 ± 14"
+    assert third["paper"] == "—"
+    assert third["seeds"] == "1 of 3"
+    assert third["return, mean ± s.e."] == "500.0"  # one seed: no error rather than ± 0
+    assert any("seed 1 unfinished at 1,000 of 2,000 decisions; seed 2 missing" in note for note in table.notes)
+
+
+def test_a_run_in_the_paper_s_setting_is_said_to_be_in_it(tmp_path: Path) -> None:
+    write_run(
+        tmp_path, values=[0.0, 5.0], every=1_000_000, decisions=1_000_000, env__action_repeat=4, scale__name="paper"
+    )
+    (row,) = rows(results.summary(compared(tmp_path), published.load("table1"), rng()))
+    assert row["same setting?"] == "yes"
+
+
+def test_a_video_result_is_never_beside_a_plain_one(tmp_path: Path) -> None:
+    write_run(tmp_path, seed=0)
+    write_run(tmp_path, seed=0, env__distractor={"kind": "video"})
+    found = rows(results.summary(compared(tmp_path), published.load("fig-video"), rng()))
+    assert [row["paper"] for row in found] == ["—", "≈248"]
+    assert found[1]["paper's budget"] == "not stated"
+
+
+def test_the_layout_keeps_scales_apart_and_budgets_in_rows(sweep: Path) -> None:
+    write_run(sweep, "dbc-det", 0, [0, 7.0], env__task="cheetah_run", decisions=1000)
+    write_run(sweep, "dbc-det", 0, env__task="cheetah_run", scale__name="paper")
+    found = compared(sweep)
+    assert found.scales == ["cpu", "paper"]
+    cpu = rows(results.layout(found, "cpu"))
+    assert [row["task (decisions)"] for row in cpu] == ["cheetah_run (1k)", "cheetah_run (2k)", "walker_walk (2k)"]
+    assert cpu[0] == {
+        "task (decisions)": "cheetah_run (1k)", "dbc-det (released)": "7.0 (n=1)", "dbc-det+pamd (released)": "—"
+    }  # fmt: skip
+    assert len(rows(results.layout(found, "paper"))) == 1
+    # cheetah_run at two budgets would count twice in an aggregate of dbc-det alone; with both methods it is one.
+    assert len(inference.common(found, "cpu", found.columns)) == 2
+    assert inference.common(found, "cpu", [found.columns[0]]) == []
+
+
+def test_statistics_tables_by_hand(sweep: Path) -> None:
+    found = compared(sweep)
+    plain, pamd = rows(inference.aggregates(found, "cpu", rng()))
+    assert (plain["tasks"], plain["runs"]) == ("2", "4")
+    assert plain["IQM"] == "0.330"  # a task has one run, so there is no interval; the middle two of .30 .32 .34 .50
+    assert pamd["IQM"].startswith("0.430 [")
+    (chance,) = rows(inference.improvement(found, "cpu", rng()))
+    assert chance["pair"] == "dbc-det+pamd > dbc-det"
+    assert chance["probability [95 %]"] == "0.50"  # always on cheetah_run, never on walker_walk
+    cheetah, walker = rows(inference.differences(found, "cpu"))
+    # 100, 110, 120: mean 110, standard error 10/sqrt(3), t(2) = 4.303
+    assert cheetah["difference in return [95 %]"] == "110.0 [85.2, 134.8]"
+    assert cheetah["paired seeds"] == "3"
+    assert cheetah["seeds needed"] == "2"
+    assert walker["difference in return [95 %]"] == "-100.0"
+    assert walker["seeds needed"] == "—"
+
+
+def test_what_cannot_be_normalised_is_not_aggregated(tmp_path: Path) -> None:
+    write_run(tmp_path, env__task="toy")
+    write_run(tmp_path, "dbc-det+pamd", env__task="toy")
+    found = compared(tmp_path)
+    assert inference.aggregates(found, "cpu", rng()) is None
+    assert inference.improvement(found, "cpu", rng()) is not None
+
+
+def test_latex_escapes_what_latex_reads() -> None:
+    table = Table("t", "50 % of a_b", ["a_b", "n"], [["x & y", "1 ± 2 [3, 4]"]])
+    text = table.latex()
+    assert r"x \& y & 1 $\pm$ 2 {[}3, 4{]} \\" in text
+    assert r"\caption{50 \% of a\_b.}" in text
+    assert r"\begin{tabular}{lr}" in text
+
+
+def test_html_escapes_what_html_reads() -> None:
+    text = Table("t", "<b>", ["a"], [["<script>alert(1)</script>"]], ["x < y"]).html()
+    assert "<script>" not in text
+    assert "&lt;script&gt;" in text
+
+
+def test_the_demo_s_table() -> None:
+    found = rows(results.layout(compared(DEMO), "cpu"))
+    assert len(found) == 1
+    assert set(found[0]) == {"task (decisions)", "dbc-det (released)", "dbc-det+pamd (released)"}
