@@ -21,6 +21,7 @@ test: lint type
 	$(BIN)/pytest -n 2
 
 test-slow: setup
+	@sh system-packages.sh chromium || echo "without chromium the browser test is skipped"
 	$(BIN)/pytest -m slow -n 2
 
 setup: $(READY)

@@ -26,7 +26,7 @@ __all__ = ["aggregates", "common", "differences", "improvement", "pairs"]
 def common(comparison: Comparison, scale: str, columns: Sequence[Column]) -> list[Setting]:
     """The settings of a scale in which each of `columns` has a score; none where a task would count twice."""
     settings = [setting for setting in comparison.settings if setting.scale == scale]
-    both = [s for s in settings if all(_scored(comparison, s, column) for column in columns)]
+    both = [s for s in settings if columns and all(_scored(comparison, s, column) for column in columns)]
     return both if len({setting.task for setting in both}) == len(both) else []
 
 

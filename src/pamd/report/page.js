@@ -56,7 +56,7 @@
 
   function draw(panel) {
     const width = Math.max(panel.box.clientWidth, 260), height = Math.min(340, Math.max(240, width * 0.62));
-    const left = 52, bottom = height - 44, right = width - 12, top = 10;
+    const left = 52, bottom = height - 44, right = width - 22, top = 10;
     const range = extent(panel);
     const x = (value) => left + (value / range.right) * (right - left);
     const y = (value) => bottom - ((value - range.low) / (range.high - range.low)) * (bottom - top);
@@ -78,15 +78,16 @@
     const middle = (top + bottom) / 2;
     element("text", { x: 13, y: middle, "text-anchor": "middle", transform: `rotate(-90 13 ${middle})` }, svg, "evaluation return");
     for (const series of visible(panel)) drawSeries(svg, series, x, y);
-    if (visible(panel).every((series) => !drawable(series.points).length))
-      element("text", { x: (left + right) / 2, y: middle, "text-anchor": "middle" }, svg,
-        state.unit === "minutes" ? "no run here has a wall time" : "nothing to show");
+    const absent = visible(panel).filter((series) => !drawable(series.points).length);
+    const why = state.unit === "minutes" ? "without a wall time in every run" : "not evaluated yet";
+    panel.note.textContent = absent.length ? `Not drawn, ${why}: ${absent.map((series) => series.label).join(", ")}` : "";
     panel.cursor = element("line", { y1: top, y2: bottom, stroke: "#777", "stroke-dasharray": "3 3", visibility: "hidden" }, svg);
   }
 
   function drawSeries(svg, series, x, y) {
     const group = element("g", { class: "series", "data-label": series.label }, svg);
     const points = drawable(series.points);
+    if (!points.length) return;
     const band = points.filter((point) => point.error !== null);
     if (band.length > 1) {
       const upper = band.map((p) => `${x(place(p))},${y(p.mean + p.error)}`);
@@ -135,8 +136,8 @@
     panel.cursor.setAttribute("x2", pixel);
     panel.cursor.setAttribute("visibility", "visible");
     const room = panel.box.clientWidth - panel.tip.offsetWidth;
+    panel.tip.style.top = `${panel.box.clientHeight - panel.note.offsetHeight}px`;
     panel.tip.style.left = `${Math.max(0, Math.min(room, pixel > panel.box.clientWidth / 2 ? pixel - panel.tip.offsetWidth - 12 : pixel + 12))}px`;
-    panel.tip.style.top = `${panel.svg.offsetTop + 4}px`;
   }
 
   function hide(panel) {
@@ -191,9 +192,11 @@
     tip.className = "tip";
     tip.hidden = true;
     tip.setAttribute("role", "status");
-    box.append(title, svg, tip);
+    const note = document.createElement("p");
+    note.className = "note";
+    box.append(title, svg, tip, note);
     document.getElementById("panels").append(box);
-    return { ...panel, series, box, svg, tip };
+    return { ...panel, series, box, svg, tip, note };
   });
   const redraw = () => panels.forEach((panel) => { draw(panel); panel.tip.hidden = true; });
   panels.forEach(listen);

@@ -138,11 +138,13 @@ def _curves(comparison: Comparison, out: Path) -> str:
 def _statistics(comparison: Comparison, out: Path, rng: np.random.Generator) -> str:
     text = ""
     for scale in comparison.scales:
-        tables = [inference.aggregates(comparison, scale, rng), inference.improvement(comparison, scale, rng)]
-        text += _written([*tables, inference.differences(comparison, scale)], out)
+        text += _written([inference.aggregates(comparison, scale, rng)], out)
+        pairs = [inference.improvement(comparison, scale, rng), inference.differences(comparison, scale)]
+        alone = f"<p>No two methods finished in one setting at {scale} scale: there is nothing to compare.</p>"
+        text += _written(pairs, out) or alone
         drawn = plots.profiles(comparison, scale, out / "figures" / f"profiles-{scale}", rng)
         text += picture(drawn[0], f"The share of runs above each return, {scale} scale.") if drawn else ""
-    return text or "<p>No two methods finished in one setting, so there is nothing to compare.</p>"
+    return text
 
 
 def _data(comparison: Comparison) -> dict[str, Any]:

@@ -18,15 +18,15 @@ NONE = "—"
 
 def summary(comparison: Comparison, published: Sequence[Published], rng: np.random.Generator) -> Table:
     """Every cell: budget in three units, seeds, return, and what the paper has for that task and method."""
-    columns = ["task", "method", "fidelity", "scale", "decisions", "frames", "updates", "seeds"]
-    columns += ["return, mean ± s.e.", "return, IQM [95 %]"]
-    columns += ["paper", "paper's budget", "same setting?", "paper's source"] if published else []
+    columns = ["task", "method", "return, mean ± s.e.", "return, IQM [95 %]", "seeds"]
+    columns += ["decisions", "frames", "updates", "fidelity", "scale"]
+    columns += ["paper", "same setting?", "paper's budget", "paper's source"] if published else []
     rows = []
     for setting in comparison.settings:
         for cell in comparison.row(setting):
             task = f"{setting.task} ({setting.detail})" if setting.detail else setting.task
-            row = [task, cell.column.label, cell.column.fidelity, setting.scale, *_budget(cell), _seeds(cell)]
-            row += [returned(cell), _iqm(cell, rng)]
+            row = [task, cell.column.label, returned(cell), _iqm(cell, rng), _seeds(cell), *_budget(cell)]
+            row += [cell.column.fidelity, setting.scale]
             if published:
                 row += _beside(cell, matching(cell, published))
             rows.append(row)
@@ -40,7 +40,7 @@ def summary(comparison: Comparison, published: Sequence[Published], rng: np.rand
             if cell.lacking
         ),
     ]
-    return Table("summary", "Returns", columns, rows, notes, numbers=4)
+    return Table("summary", "Every method in every setting", columns, rows, notes, numbers=2)
 
 
 def layout(comparison: Comparison, scale: str) -> Table:
@@ -76,7 +76,8 @@ def matching(cell: Cell, published: Sequence[Published]) -> list[Published]:
     rows = [p for p in published if p.quantity == "return" and p.task == cell.setting.task]
     rows = [p for p in rows if p.method in names and p.video == cell.setting.distracted]
     exact = [p for p in rows if p.method == cell.column.label]
-    return exact or rows
+    # Two tables of the paper may print the same number.
+    return list({(p.mean, p.error, p.decisions): p for p in reversed(exact or rows)}.values())[::-1]
 
 
 def returned(cell: Cell) -> str:
@@ -89,9 +90,13 @@ def returned(cell: Cell) -> str:
 
 def interval(found: Estimate, digits: int = 1) -> str:
     """value [low, high]"""
+
+    def word(value: float) -> str:
+        return f"{round(value, digits) + 0.0:.{digits}f}"  # + 0.0: no minus before a zero
+
     if found.low is None or found.high is None:
-        return f"{found.value:.{digits}f}"
-    return f"{found.value:.{digits}f} [{found.low:.{digits}f}, {found.high:.{digits}f}]"
+        return word(found.value)
+    return f"{word(found.value)} [{word(found.low)}, {word(found.high)}]"
 
 
 def _iqm(cell: Cell, rng: np.random.Generator) -> str:
@@ -113,7 +118,7 @@ def _seeds(cell: Cell) -> str:
 def _beside(cell: Cell, published: list[Published]) -> list[str]:
     if not published:
         return [NONE] * 4
-    parts = [(str(p), _published_budget(p), _same(cell.setting, p), p.source) for p in published]
+    parts = [(str(p), _same(cell.setting, p), _published_budget(p), p.source) for p in published]
     return ["; ".join(words) for words in zip(*parts, strict=True)]
 
 

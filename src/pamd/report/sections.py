@@ -23,6 +23,9 @@ FILM_BYTES = 1_000_000
 PAGE_BYTES = 20_000_000
 """Once so many bytes of films are in the page, the others are linked."""
 
+_LISTED = 12
+"""Longer lists of runs are folded."""
+
 _TYPES = {".svg": "image/svg+xml", ".png": "image/png", ".mp4": "video/mp4"}
 
 
@@ -68,7 +71,7 @@ def provenance(runs: Sequence[Run], out: Path) -> str:
     """The state, the exact config and the command of each run; the configs as files in out/configs."""
     folder = out / "configs"
     folder.mkdir(parents=True, exist_ok=True)
-    text = "<p class=note>The commands are for the directory of this page.</p>"
+    text = ""
     for run in runs:
         config = (run.path / "config.json").read_text("utf-8")
         name = f"{run.path.resolve().name}.json"
@@ -80,7 +83,9 @@ def provenance(runs: Sequence[Run], out: Path) -> str:
             f"<details><summary>{html.escape(title)}</summary><pre>{html.escape(command)}</pre>"
             f"<pre>{html.escape(config)}</pre></details>"
         )
-    return text
+    if len(runs) > _LISTED:
+        text = f"<details><summary>All {len(runs)} runs</summary>{text}</details>"
+    return f"<p class=note>The commands are for the directory of this page.</p>{text}"
 
 
 def _section(section: dict[str, Any], directory: Path, run: Run) -> str:

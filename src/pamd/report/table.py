@@ -18,6 +18,10 @@ _LATEX = {
 }
 
 
+_LONG = 40
+"""A cell with more characters may be broken into lines."""
+
+
 @dataclass(frozen=True)
 class Table:
     """Text in rows and columns; `notes` say what a reader must know to read it right."""
@@ -29,11 +33,11 @@ class Table:
     rows: list[list[str]]
     notes: list[str] = field(default_factory=list)
     numbers: int = 1
-    """The first column that is set to the right."""
+    """The first column that LaTeX sets to the right."""
 
     def html(self) -> str:
         head = "".join(f"<th scope=col>{html.escape(column)}</th>" for column in self.columns)
-        body = "".join(f"<tr>{''.join(self._cell(i, text) for i, text in enumerate(row))}</tr>" for row in self.rows)
+        body = "".join(f"<tr>{''.join(_cell(text) for text in row)}</tr>" for row in self.rows)
         notes = "".join(f"<p class=note>{html.escape(note)}</p>" for note in self.notes)
         caption = f"<caption>{html.escape(self.title)}</caption>"
         table = f"<table>{caption}<thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
@@ -79,9 +83,10 @@ class Table:
             written.append(path)
         return written
 
-    def _cell(self, index: int, text: str) -> str:
-        kind = "" if index < self.numbers else " class=number"
-        return f"<td{kind}>{html.escape(text)}</td>"
+
+def _cell(text: str) -> str:
+    kind = " class=long" if len(text) > _LONG else ""
+    return f"<td{kind}>{html.escape(text)}</td>"
 
 
 def _latex(text: str) -> str:

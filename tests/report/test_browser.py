@@ -1,0 +1,158 @@
+"""The page in a real browser: nothing in the console, nothing from the network, every control does what it says."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.report.runs import write_run
+
+from pamd import published
+from pamd.report import page as report
+
+pytestmark = pytest.mark.slow
+
+ARGUMENTS = ["--no-sandbox", "--disable-gpu", "--disable-background-networking", "--no-first-run"]
+METHODS = ["dbc-det", "dbc-det+pamd", "simsr+pamd"]
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Any]:
+    playwright = pytest.importorskip("playwright.sync_api", reason="the browser test needs playwright")
+    program = next((found for name in ("chromium", "chromium-browser") if (found := shutil.which(name))), None)
+    if program is None:
+        pytest.skip("the browser test needs chromium on the path (Debian: apt-get install chromium)")
+    with playwright.sync_playwright() as driver:
+        started = driver.chromium.launch(executable_path=program, args=ARGUMENTS)
+        yield started
+        started.close()
+
+
+@pytest.fixture(scope="module")
+def written(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Three methods, two tasks, three seeds; one seed stopped early, one has no wall time."""
+    root = tmp_path_factory.mktemp("browser")
+    for row, task in enumerate(("cheetah_run", "walker_walk")):
+        for rise, method in enumerate(METHODS, start=1):
+            for seed in range(3):
+                values = [float(20 * rise * step + 30 * seed + 100 * row) for step in range(9)]
+                stopped = (method, task, seed) == ("dbc-det", "walker_walk", 2)
+                timing = (method, seed) != ("simsr+pamd", 0)
+                changes = {"env__task": task, "decisions": 8000}
+                write_run(root / "runs", method, seed, values[:5] if stopped else values, timing=timing, **changes)
+    return report.build([root / "runs"], root / "out", title="Browser", published=published.load("table1"))
+
+
+@pytest.fixture(params=[1280, 390])
+def opened(browser: Any, written: Path, request: pytest.FixtureRequest) -> Iterator[Any]:
+    view = browser.new_page(viewport={"width": request.param, "height": 844})
+    said: list[str] = []
+    view.on("console", lambda message: said.append(message.text))
+    view.on("pageerror", lambda error: said.append(str(error)))
+    view.on("requestfailed", lambda request: said.append(f"failed: {request.url[:80]}"))
+    view.on("request", lambda request: said.append(request.url) if request.url.startswith("http") else None)
+    view.goto(written.as_uri())
+    view.wait_for_selector(".panel polyline")
+    yield view
+    view.close()
+    assert said == []
+
+
+def test_nothing_is_wider_than_the_screen_and_text_is_large_enough(opened: Any) -> None:
+    wide = opened.evaluate("document.documentElement.scrollWidth - window.innerWidth")
+    assert wide <= 0
+    outside = """[...document.querySelectorAll('.panel svg')].flatMap((svg) => {
+      const box = svg.getBoundingClientRect();
+      return [...svg.querySelectorAll('text')].filter((text) => {
+        const own = text.getBoundingClientRect();
+        return own.left < box.left - 1 || own.right > box.right + 1 || own.bottom > box.bottom + 1 || own.height < 10;
+      }).map((text) => text.textContent);
+    })"""
+    assert opened.evaluate(outside) == []
+
+
+def test_tick_labels_do_not_overlap(opened: Any) -> None:
+    overlaps = """[...document.querySelectorAll('.panel svg')].flatMap((svg) => {
+      const boxes = [...svg.querySelectorAll('text')].map((text) => text.getBoundingClientRect());
+      return boxes.flatMap((a, i) => boxes.slice(i + 1).filter((b) =>
+        a.left < b.right && b.left < a.right && a.top < b.bottom && b.top < a.bottom));
+    }).length"""
+    for unit in ("decisions", "frames", "updates", "minutes"):
+        opened.check(f"input[name=unit][value={unit}]")
+        assert opened.evaluate(overlaps) == 0
+
+
+def test_methods_can_be_switched_off_and_on(opened: Any) -> None:
+    shown = "[...document.querySelectorAll('.panel:first-child g.series')].map((g) => g.dataset.label)"
+    assert opened.evaluate(shown) == METHODS
+    button = opened.get_by_role("button", name="dbc-det+pamd")
+    button.click()
+    assert opened.evaluate(shown) == ["dbc-det", "simsr+pamd"]
+    assert button.get_attribute("aria-pressed") == "false"
+    button.click()
+    assert opened.evaluate(shown) == METHODS
+
+
+def test_the_axis_changes_its_unit_and_its_numbers(opened: Any) -> None:
+    panel = opened.locator(".panel svg").first
+    labels = {}
+    for unit in ("decisions", "frames", "updates", "minutes"):
+        opened.check(f"input[name=unit][value={unit}]")
+        labels[unit] = panel.locator("text.unit").text_content()
+        assert panel.locator("g.series polyline").count() == (2 if unit == "minutes" else 3)
+    assert list(labels.values()) == ["decisions", "simulator frames", "gradient updates", "wall time (minutes)"]
+    note = opened.locator(".panel .note").first
+    assert note.inner_text() == "Not drawn, without a wall time in every run: simsr+pamd"
+    opened.check("input[name=unit][value=frames]")
+    assert note.inner_text() == ""
+    ticks = panel.locator("text").all_text_contents()
+    assert "60k" in ticks  # 8000 decisions of 8 frames each
+
+
+def test_each_seed_can_be_shown(opened: Any) -> None:
+    opened.check("#seeds")
+    assert opened.locator(".panel").first.locator("polyline.seed").count() == 9
+    opened.uncheck("#seeds")
+    assert opened.locator("polyline.seed").count() == 0
+
+
+def test_values_can_be_read_with_the_pointer_and_with_keys(opened: Any) -> None:
+    panel = opened.locator(".panel").nth(1)
+    svg, tip = panel.locator("svg"), panel.locator(".tip")
+    svg.scroll_into_view_if_needed()
+    assert not tip.is_visible()
+    box = svg.bounding_box()
+    opened.mouse.move(box["x"] + box["width"] - 24, box["y"] + box["height"] / 2)
+    text = tip.inner_text()
+    assert "8,000 decisions, 64,000 frames, 8,000 updates" in text
+    assert "dbc-det: 275 ± 15.0 (2 of 3 seeds)" in text  # the third seed stopped at 4000, and is not carried on
+    assert "simsr+pamd: 610 ± 17.3 (3 of 3 seeds)" in text
+    opened.mouse.move(0, 0)
+    assert not tip.is_visible()
+    svg.focus()
+    opened.keyboard.press("ArrowRight")
+    opened.keyboard.press("ArrowRight")
+    assert "1,000 decisions" in tip.inner_text()
+    assert "dbc-det: 150 ± 17.3 (3 of 3 seeds)" in tip.inner_text()
+
+
+def test_the_tip_covers_no_curve_of_its_panel(opened: Any) -> None:
+    panel = opened.locator(".panel").first
+    svg = panel.locator("svg")
+    svg.scroll_into_view_if_needed()
+    box = svg.bounding_box()
+    for share in (0.2, 0.5, 0.9):
+        opened.mouse.move(box["x"] + box["width"] * share, box["y"] + box["height"] / 2)
+        tip, now = panel.locator(".tip").bounding_box(), svg.bounding_box()
+        assert tip["y"] >= now["y"] + now["height"] - 1
+        assert tip["x"] >= 0
+        assert tip["x"] + tip["width"] <= opened.viewport_size["width"]
+
+
+def test_a_changed_window_is_drawn_anew(opened: Any) -> None:
+    opened.set_viewport_size({"width": 700, "height": 800})
+    opened.wait_for_function("document.querySelector('.panel svg').viewBox.baseVal.width <= 700")
+    assert opened.evaluate("document.documentElement.scrollWidth") <= 700

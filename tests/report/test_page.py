@@ -1,0 +1,180 @@
+"""The page, from real runs, through the command a person types."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.report.runs import DEMO, PAMD, PLAIN, write_run
+from tests.training.runs import toy
+
+from pamd import published
+from pamd.cli.main import main
+from pamd.errors import RunError
+from pamd.report import page, sections
+from pamd.training import Runtime
+from pamd.training import train as train_run
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A real run with a film, and another seed of it."""
+    root = tmp_path_factory.mktemp("trained")
+    runtime = Runtime(device="cpu", threads=1, video="last", tensorboard=False)
+    for seed in (0, 1):
+        train_run(toy(seed=seed, runtime=runtime), root)
+    return root
+
+
+def data(path: Path) -> dict[str, Any]:
+    (text,) = re.findall(r'<script type="application/json" id="data">(.*?)</script>', path.read_text(), re.DOTALL)
+    return json.loads(text)
+
+
+def test_a_real_run_s_page_has_its_film_config_and_wall_time(trained: Path, tmp_path: Path) -> None:
+    written = page.build([trained], tmp_path / "out", title="Two seeds & <a toy>")
+    text = written.read_text()
+    assert "<title>Two seeds &amp; &lt;a toy&gt;</title>" in text
+    assert text.count("data:video/mp4;base64,") == 2
+    (panel,) = data(written)["panels"]
+    (series,) = panel["series"]
+    assert [point[0] for point in series["points"]] == [0, 30, 60]
+    assert [point[6] for point in series["points"]] == [2, 2, 2]
+    assert series["points"][-1][3] > 0  # minutes
+    for run in trained.iterdir():
+        assert (tmp_path / "out" / "configs" / f"{run.name}.json").read_bytes() == (run / "config.json").read_bytes()
+        assert f"pamd train --config configs/{run.name}.json" in text
+
+
+def test_the_command_on_the_page_repeats_the_run(trained: Path, tmp_path: Path) -> None:
+    page.build([trained], tmp_path)
+    run = next(trained.iterdir())
+    words = ["train", "--config", str(tmp_path / "configs" / f"{run.name}.json"), "--runs", str(tmp_path / "again")]
+    assert main(words) == 0
+    assert (tmp_path / "again" / run.name / "eval.jsonl").read_bytes() == (run / "eval.jsonl").read_bytes()
+
+
+def test_figures_and_tables_are_files_too(tmp_path: Path) -> None:
+    page.build([DEMO], tmp_path, published=published.load("table1"))
+    names = {str(path.relative_to(tmp_path)) for path in tmp_path.rglob("*") if path.is_file()}
+    tables = ("summary", "returns-cpu", "paper", "aggregates-cpu", "improvement-cpu", "differences-cpu")
+    for table in tables:
+        assert {f"tables/{table}.csv", f"tables/{table}.tex"} <= names
+    for figure in ("learning-curves", "profiles-cpu"):
+        assert {f"figures/{figure}.svg", f"figures/{figure}.png"} <= names
+
+
+def test_the_page_needs_no_network(tmp_path: Path) -> None:
+    text = page.build([DEMO], tmp_path).read_text()
+    addresses = re.findall(r"""(?:src|href)=["']?([^"'> ]+)""", text)
+    assert len(addresses) > 4
+    assert [address for address in addresses if not address.startswith(("data:", "#"))] == []
+    assert set(re.findall(r"https?://[\w./-]*", text)) <= {"http://www.w3.org/2000/svg"}
+
+
+def test_the_same_runs_give_the_same_page(tmp_path: Path) -> None:
+    one, other = page.build([DEMO], tmp_path / "a"), page.build([DEMO], tmp_path / "b")
+    assert data(one) == data(other)
+    assert (tmp_path / "a/tables/summary.csv").read_bytes() == (tmp_path / "b/tables/summary.csv").read_bytes()
+
+
+def test_unfinished_missing_and_half_written_are_on_the_page(tmp_path: Path) -> None:
+    for seed in range(2):
+        write_run(tmp_path / "runs", "dbc-det+pamd", seed)
+    unfinished = write_run(tmp_path / "runs", seed=0, values=[0.0, 9.0])
+    (unfinished / "status.json").write_text('{"state": "failed"}')
+    with (unfinished / "eval.jsonl").open("a") as file:
+        file.write('{"dec')
+    text = page.build([tmp_path / "runs"], tmp_path / "out").read_text()
+    assert "seed 0 failed at 1,000 of 2,000 decisions; seed 1 missing" in text
+    assert "eval.jsonl: the last line is half written and left out" in text
+    assert "No two methods finished in one setting" in text
+
+
+def test_one_seed_says_nothing_and_the_page_says_so(trained: Path, tmp_path: Path) -> None:
+    words = "nothing here says which is better"
+    assert words in page.build([DEMO], tmp_path / "one").read_text()
+    assert words not in page.build([trained], tmp_path / "two").read_text()
+
+
+def test_a_run_without_any_evaluation_is_on_the_page(tmp_path: Path) -> None:
+    run = write_run(tmp_path / "runs")
+    (run / "eval.jsonl").unlink()
+    text = page.build([tmp_path / "runs"], tmp_path / "out").read_text()
+    assert "seed 0 unfinished at 0 of 2,000 decisions" in text
+
+
+def test_diagnostics_are_shown_as_they_were_written(tmp_path: Path) -> None:
+    from pamd.report import learning_curves, load_curve
+
+    run = write_run(tmp_path / "runs")
+    place = run / "diagnostics" / "geometry"
+    learning_curves([load_curve(run)], place / "spectrum")
+    section = {
+        "title": "Geometry of <G>",
+        "paragraphs": ["d = 50 & more"],
+        "tables": [{"title": "Over pairs", "columns": ["quantity", "median"], "rows": [["rank", "3.2"]]}],
+        "figures": [{"file": "spectrum", "caption": "Eigenvalues"}],
+    }
+    (place / "section.json").write_text(json.dumps(section))
+    text = page.build([tmp_path / "runs"], tmp_path / "out").read_text()
+    for shown in ("Geometry of &lt;G&gt;", "d = 50 &amp; more", "<td>3.2</td>", 'alt="Eigenvalues" src="data:image/'):
+        assert shown in text
+    (place / "spectrum.svg").unlink()
+    (place / "spectrum.png").unlink()
+    with pytest.raises(RunError, match="no figure 'spectrum'"):
+        page.build([tmp_path / "runs"], tmp_path / "out")
+    (place / "section.json").write_text('{"title": ')
+    with pytest.raises(RunError, match=r"section\.json is no readable section"):
+        page.build([tmp_path / "runs"], tmp_path / "out")
+
+
+def test_a_large_film_is_linked(trained: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sections, "FILM_BYTES", 10)
+    text = page.build([trained], tmp_path / "out").read_text()
+    assert "data:video" not in text
+    links = re.findall(r'href="([^"#]+\.mp4)"', text)
+    assert len(links) == 2
+    for link in links:
+        assert (tmp_path / "out" / link.replace("%2B", "+")).is_file()
+
+
+def test_columns_named_by_hand(tmp_path: Path) -> None:
+    written = page.build([DEMO], tmp_path, groups={"the norm": [PLAIN], "the matrix": [PAMD]})
+    assert [method["label"] for method in data(written)["methods"]] == ["the matrix", "the norm"]
+    with pytest.raises(RunError, match="would mix"):
+        page.build([DEMO], tmp_path, groups={"both": [PLAIN, PAMD]})
+
+
+def test_the_command_line_without_torch(tmp_path: Path) -> None:
+    words = ["report", str(DEMO), "--out", str(tmp_path), "--paper", "table1", "table-reference", "--title", "T"]
+    code = f"import sys; from pamd.cli.main import main; assert main({words!r}) == 0; assert 'torch' not in sys.modules"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert done.stderr.strip() == str(tmp_path / "index.html")
+    assert "350 ± 60" in (tmp_path / "index.html").read_text()
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        ([str(DEMO), "--paper", "tabel1"], "Did you mean 'table1'"),
+        (["nowhere"], "nowhere cannot be read"),
+        ([str(DEMO.parent / "bench")], "holds none"),
+        ([str(DEMO), "--out", "/dev/null/x"], "cannot write the report"),
+    ],
+)
+def test_bad_words_get_one_clear_line(
+    words: list[str], says: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert main(["report", *words]) == 2
+    message = capsys.readouterr().err
+    assert says in message
+    assert message.startswith("pamd: ")
+    assert not (tmp_path / "report").exists()
