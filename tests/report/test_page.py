@@ -17,6 +17,7 @@ from pamd import published
 from pamd.cli.main import main
 from pamd.errors import RunError
 from pamd.report import page, sections
+from pamd.report.figure import colour
 from pamd.training import Runtime
 from pamd.training import train as train_run
 
@@ -178,3 +179,15 @@ def test_bad_words_get_one_clear_line(
     assert says in message
     assert message.startswith("pamd: ")
     assert not (tmp_path / "report").exists()
+
+
+def test_a_method_has_its_colour_whatever_its_variant(tmp_path: Path) -> None:
+    for variant in range(6):
+        write_run(tmp_path / "runs", "simsr+pamd", 0, method__latent_dim=10 + variant)
+    write_run(tmp_path / "runs", "dbc-det")
+    found = data(page.build([tmp_path / "runs"], tmp_path / "out"))["methods"]
+    looks = {method["label"]: (method["colour"], method["dashes"]) for method in found}
+    assert len(set(looks.values())) == 7
+    assert looks["dbc-det"] == (colour("dbc-det"), "")
+    assert looks["simsr+pamd (latent_dim=10)"] == (colour("simsr+pamd"), "")
+    assert looks["simsr+pamd (latent_dim=11)"][0] == colour("simsr+pamd")

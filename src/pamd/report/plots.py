@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from pamd.report.aggregate import Cell, Column, Comparison, mean_curve
-from pamd.report.figure import colour, save_figure
+from pamd.report.figure import PALETTE, colour, save_figure
 from pamd.report.inference import common, normalised, scored_columns
 from pamd.report.statistics import bootstrap, performance_profile
 
@@ -23,12 +23,12 @@ _WIDE = 3
 
 def styles(columns: Sequence[Column]) -> dict[Column, tuple[str, str]]:
     """Colour and dashes of each column: the method's colour everywhere, and dashes where two would look alike."""
-    taken: dict[str, int] = {}
-    found = {}
+    found: dict[Column, tuple[str, str]] = {}
     for column in columns:
-        hue = colour(column.label)
-        found[column] = (hue, _DASHES[taken.get(hue, 0) % len(_DASHES)])
-        taken[hue] = taken.get(hue, 0) + 1
+        hues = (colour(column.method), *PALETTE)
+        looks = ((hue, dashes) for own in (hues[:1], hues[1:]) for dashes in _DASHES for hue in own)
+        taken = set(found.values())
+        found[column] = next((look for look in looks if look not in taken), (hues[0], ""))
     return found
 
 

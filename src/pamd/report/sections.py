@@ -59,7 +59,7 @@ def films(runs: Sequence[Run], out: Path) -> str:
         size = newest.stat().st_size
         if size < FILM_BYTES and size <= left:
             left -= size
-            shown = f'<video controls loop muted playsinline preload=metadata src="{_inline(newest)}"></video>'
+            shown = f'<video controls loop muted playsinline preload=auto src="{_inline(newest)}"></video>'
         else:
             address = quote(Path(os.path.relpath(newest, out)).as_posix())
             shown = f'<a href="{address}">film of {size / 1e6:.1f} MB</a>'
