@@ -165,6 +165,7 @@ def test_the_command_line_without_torch(tmp_path: Path) -> None:
     ("words", "says"),
     [
         ([str(DEMO), "--paper", "tabel1"], "Did you mean 'table1'"),
+        ([], "there is no run to report on"),
         (["nowhere"], "nowhere cannot be read"),
         ([str(DEMO.parent / "bench")], "holds none"),
         ([str(DEMO), "--out", "/dev/null/x"], "cannot write the report"),

@@ -53,7 +53,7 @@ def test_the_summary_has_three_units_and_the_paper_beside(sweep: Path) -> None:
     assert first["return, mean ± s.e."] == "320.0 ± 11.5"
     assert first["paper"] == "350 ± 60"
     assert first["paper's budget"] == "1M decisions, 4M frames, 1M updates"
-    assert first["same setting?"] == "no: cpu scale here, 2k decisions here, action repeat 8 here, 4 there"
+    assert first["same budget and scale?"] == "no: cpu scale here, 2k decisions here, action repeat 8 here, 4 there"
     assert second["paper"] == "524 ± 14"
     assert third["paper"] == "—"
     assert third["seeds"] == "1 of 3"
@@ -66,7 +66,21 @@ def test_a_run_in_the_paper_s_setting_is_said_to_be_in_it(tmp_path: Path) -> Non
         tmp_path, values=[0.0, 5.0], every=1_000_000, decisions=1_000_000, env__action_repeat=4, scale__name="paper"
     )
     (row,) = rows(results.summary(compared(tmp_path), published.load("table1"), rng()))
-    assert row["same setting?"] == "yes"
+    assert row["same budget and scale?"] == "yes"
+
+
+def test_a_variant_is_not_taken_for_the_paper_s_method(tmp_path: Path) -> None:
+    plain = write_run(tmp_path, "dbc-det+pamd", env__task="finger_spin")
+    option = {"method__distance__options__trace_normalised": False}
+    variant = write_run(tmp_path, "dbc-det+pamd", env__task="finger_spin", **option)
+    runs, paper = load_runs([tmp_path]), published.load("fig-trace")
+    found = rows(results.summary(compare(runs), paper, rng()))
+    assert [row["paper"] for row in found] == ["≈860", "≈860"]
+    assert all("a variant of the method here" in row["same budget and scale?"] for row in found)
+    named = {"dbc-det+pamd": [plain], "dbc-det+pamd (no trace)": [variant]}
+    found = rows(results.summary(compare(runs, named), paper, rng()))
+    assert [row["paper"] for row in found] == ["≈860", "≈705"]
+    assert not any("variant" in row["same budget and scale?"] for row in found)
 
 
 def test_a_video_result_is_never_beside_a_plain_one(tmp_path: Path) -> None:

@@ -102,13 +102,11 @@ def load_runs(paths: Sequence[Path]) -> list[Run]:
 
 def load_run(path: Path) -> Run:
     """The run in `path`, whatever its state."""
-    curve = load_curve(path)
+    curve, config, notices = _load(path)
     try:
-        config = json.loads((path / "config.json").read_text())
         _ = int(config["decisions"]), dict(config["env"]), dict(config["method"]), str(config["scale"]["name"])
-    except (OSError, ValueError, KeyError, TypeError) as error:
+    except (ValueError, KeyError, TypeError) as error:
         raise RunError(f"{path} is no readable run: config.json: {type(error).__name__}: {error}") from None
-    notices = [notice for name in ("eval", "timing") if (notice := _read(path / f"{name}.jsonl")[1])]
     try:
         state = str(json.loads((path / "status.json").read_text())["state"])
     except (OSError, ValueError, KeyError, TypeError):
@@ -118,14 +116,20 @@ def load_run(path: Path) -> Run:
 
 def load_curve(path: Path) -> Curve:
     """The learning curve of the run in `path`."""
+    return _load(path)[0]
+
+
+def _load(path: Path) -> tuple[Curve, dict[str, Any], list[str]]:
+    """The curve, the config, and what is odd about the logs; each file is read once, for the run may be going on."""
     try:
         config = json.loads((path / "config.json").read_text())
         method = config["method"]
         distractor = config["env"].get("distractor")
-        rows = read_rows(path / "eval.jsonl")
+        logs = {name: _read(path / f"{name}.jsonl") for name in ("eval", "timing")}
+        rows = logs["eval"][0]
         _check(rows, path / "eval.jsonl")
         decisions = [row["decisions"] for row in rows]
-        return Curve(
+        curve = Curve(
             # A task before another background is another task: the two must never share a curve.
             task=config["env"]["task"] + (f" + {distractor['name']}" if distractor else ""),
             method=method["name"],
@@ -134,12 +138,13 @@ def load_curve(path: Path) -> Curve:
             decisions=decisions,
             frames=[row["frames"] for row in rows],
             updates=[row["updates"] for row in rows],
-            seconds=_seconds(decisions, read_rows(path / "timing.jsonl")),
+            seconds=_seconds(decisions, logs["timing"][0]),
             returns=[row["returns"] for row in rows],
             path=path,
         )
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise RunError(f"{path} is no readable run: {type(error).__name__}: {error}") from None
+    return curve, config, [notice for _, notice in logs.values() if notice]
 
 
 def read_rows(path: Path) -> list[dict[str, Any]]:

@@ -24,6 +24,9 @@ from pamd.report.table import Table
 
 __all__ = ["build"]
 
+_ROWS = 40
+"""A longer table is folded."""
+
 
 def build(
     runs: Sequence[Path],
@@ -77,10 +80,16 @@ def _fill(title: str, about: str, blocks: Mapping[str, str], data: Mapping[str, 
 
 def _about(runs: Sequence[Run], comparison: Comparison) -> str:
     fidelities = sorted({column.fidelity for column in comparison.columns})
-    seeds = len({run.seed for run in runs})
+    methods = {column.method for column in comparison.columns}
+    counts = [
+        _count(len(runs), "run"),
+        _count(len(methods), "method")
+        + (f" in {len(comparison.columns)} variants" if len(methods) < len(comparison.columns) else ""),
+        _count(len({setting.task for setting in comparison.settings}), "task"),
+        _count(len({run.seed for run in runs}), "seed"),
+    ]
     words = (
-        f"{len(runs)} runs of {len(comparison.columns)} methods on {len({s.task for s in comparison.settings})} tasks,"
-        f" {seeds} seeds. Fidelity: {' and '.join(fidelities)}. Scale: {' and '.join(comparison.scales)}."
+        f"{', '.join(counts)}. Fidelity: {' and '.join(fidelities)}. Scale: {' and '.join(comparison.scales)}."
         f" Made by pamd {__version__} from the run directories alone."
     )
     cells = [cell for setting in comparison.settings for cell in comparison.row(setting)]
@@ -104,7 +113,18 @@ def _written(tables: Sequence[Table | None], out: Path) -> str:
     made = [table for table in tables if table is not None]
     for table in made:
         table.write(out / "tables")
-    return "".join(table.html() for table in made)
+    return "".join(_folded(table) for table in made)
+
+
+def _folded(table: Table) -> str:
+    """A long table is shown on demand."""
+    if len(table.rows) <= _ROWS:
+        return table.html()
+    return f"<details><summary>{html.escape(table.title)} ({len(table.rows)} rows)</summary>{table.html()}</details>"
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number} {noun}" + ("s" if number != 1 else "")
 
 
 def _returned(comparison: Comparison, published: Sequence[Published], out: Path, rng: np.random.Generator) -> str:

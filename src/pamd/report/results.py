@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from pamd.published import Published
-from pamd.report.aggregate import Cell, Comparison, Setting, short
+from pamd.report.aggregate import Cell, Comparison, short
 from pamd.report.statistics import Estimate, estimate, iqm, mean_and_error
 from pamd.report.table import Table
 
@@ -20,7 +20,7 @@ def summary(comparison: Comparison, published: Sequence[Published], rng: np.rand
     """Every cell: budget in three units, seeds, return, and what the paper has for that task and method."""
     columns = ["task", "method", "return, mean ± s.e.", "return, IQM [95 %]", "seeds"]
     columns += ["decisions", "frames", "updates", "fidelity", "scale"]
-    columns += ["paper", "same setting?", "paper's budget", "paper's source"] if published else []
+    columns += ["paper", "same budget and scale?", "paper's budget", "paper's source"] if published else []
     rows = []
     for setting in comparison.settings:
         for cell in comparison.row(setting):
@@ -32,7 +32,8 @@ def summary(comparison: Comparison, published: Sequence[Published], rng: np.rand
             rows.append(row)
     notes = [
         "Return: undiscounted, of the evaluation at the end of the budget; mean over seeds ± one standard error."
-        " IQM: mean of the middle half of the seeds, with a bootstrap interval. With one seed neither has an error.",
+        " IQM: mean of the middle half of the seeds, with a bootstrap interval, which is too narrow for few seeds."
+        " With one seed neither has an error.",
         *(
             f"{cell.column.label} on {cell.setting.label}: {'; '.join(cell.lacking)}."
             for setting in comparison.settings
@@ -118,7 +119,7 @@ def _seeds(cell: Cell) -> str:
 def _beside(cell: Cell, published: list[Published]) -> list[str]:
     if not published:
         return [NONE] * 4
-    parts = [(str(p), _same(cell.setting, p), _published_budget(p), p.source) for p in published]
+    parts = [(str(p), _same(cell, p), _published_budget(p), p.source) for p in published]
     return ["; ".join(words) for words in zip(*parts, strict=True)]
 
 
@@ -129,8 +130,9 @@ def _published_budget(row: Published) -> str:
     return f"{short(row.decisions)} decisions{frames}, {short(row.decisions)} updates"
 
 
-def _same(setting: Setting, row: Published) -> str:
-    """Whether the paper's number was made in the setting of ours, or what differs."""
+def _same(cell: Cell, row: Published) -> str:
+    """Whether the paper's number was made with the budget, action repeat and scale of ours, or what differs."""
+    setting, column = cell.setting, cell.column
     words = [] if setting.scale == "paper" else [f"{setting.scale} scale here"]
     if row.decisions is None:
         words.append("the paper's budget is not stated")
@@ -138,4 +140,6 @@ def _same(setting: Setting, row: Published) -> str:
         words.append(f"{short(setting.decisions)} decisions here")
     if row.action_repeat not in (None, setting.action_repeat):
         words.append(f"action repeat {setting.action_repeat} here, {row.action_repeat} there")
+    if column.label not in (row.method, column.method, f"{column.method} ({column.fidelity})"):
+        words.append("a variant of the method here")
     return f"no: {', '.join(words)}" if words else "yes"
