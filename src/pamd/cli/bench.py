@@ -15,7 +15,7 @@ from pamd.errors import ConfigError, UnknownNameError
 if TYPE_CHECKING:
     from pamd.benchmarks.measure import Options, Table
 
-__all__ = ["bench"]
+__all__ = ["bench", "show"]
 
 
 def bench(
@@ -52,12 +52,13 @@ def bench(
     keep_freed_memory()
     for name in names or [one for one in BENCHMARKS if one not in ON_DEMAND]:
         table = importlib.import_module(f"pamd.benchmarks.{name}").measure(options)
-        _show(table, options)
+        show(table, options)
         if json is not None:
             table.write(json / f"{name}.json", options)
 
 
-def _show(table: Table, options: Options) -> None:
+def show(table: Table, options: Options) -> None:
+    """Print a table, its notes and the machine's stamp."""
     import rich.box
     from rich.console import Console
     from rich.table import Table as Grid

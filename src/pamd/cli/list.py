@@ -14,12 +14,12 @@ from pamd.errors import ConfigError
 
 __all__ = ["show"]
 
-What = Literal["methods", "distances", "operators", "scales", "tasks", "distractors"]
+What = Literal["methods", "distances", "operators", "scales", "tasks", "distractors", "experiments"]
 
 
 def show(
     what: Annotated[
-        Literal["methods", "distances", "operators", "scales", "tasks", "distractors"], tyro.conf.Positional
+        Literal["methods", "distances", "operators", "scales", "tasks", "distractors", "experiments"], tyro.conf.Positional
     ] = "methods",
     /,
     diff: tuple[str, str] | None = None,
@@ -29,7 +29,7 @@ def show(
     """Print names; for methods, how two of them differ, field by field.
 
     Args:
-        what: methods, distances, operators, scales, tasks or distractors.
+        what: methods, distances, operators, scales, tasks, distractors or experiments.
         diff: two methods; NAME@released or NAME@paper picks the fidelity of one.
         fidelity: of methods that do not say.
         all: every pipeline+distance, too.
@@ -95,6 +95,10 @@ def _lines(what: str) -> list[str]:
         from pamd.envs.distractors import PRESETS
 
         return [f"{name}: {preset.what}" for name, preset in PRESETS.items()]
+    if what == "experiments":
+        from pamd.experiments import EXPERIMENTS
+
+        return [f"{name}: {EXPERIMENTS.get(name).shows}" for name in EXPERIMENTS.names()]
     if what == "scales":
         from pamd.methods import SCALES
 

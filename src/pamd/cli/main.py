@@ -15,9 +15,11 @@ COMMANDS = {
     "resume": ("pamd.cli.train", "resume", "go on with an interrupted run"),
     "eval": ("pamd.cli.train", "evaluate", "evaluate and film a run's newest checkpoint"),
     "report": ("pamd.cli.report", "report", "one HTML page about runs, the paper's numbers beside them"),
+    "sweep": ("pamd.cli.sweep", "sweep", "tasks x methods x seeds, on this machine, Ray or Slurm"),
+    "reproduce": ("pamd.cli.reproduce", "reproduce", "a table or figure of the paper, from runs to artefact"),
+    "list": ("pamd.cli.list", "show", "methods, distances, operators, tasks, scales, distractors, experiments; --diff A B"),
     "bench": ("pamd.cli.bench", "bench", "measure, beside the research code's way"),
     "envs": ("pamd.cli.envs", "envs", "preview TASK: a picture and a film of what the agent sees"),
-    "list": ("pamd.cli.list", "show", "methods, distances, operators, tasks, scales, distractors; --diff A B"),
     "diagnose": (
         "pamd.cli.diagnose",
         "diagnose",
@@ -71,6 +73,6 @@ def _dispatch(command: str, words: list[str]) -> int:
 
 def _help() -> str:
     lines = ["usage: pamd COMMAND [options]", ""]
-    lines += [f"  {command:<8} {what}" for command, (_, _, what) in COMMANDS.items()]
+    lines += [f"  {command:<9} {what}" for command, (_, _, what) in COMMANDS.items()]
     lines += ["", "pamd COMMAND --help shows a command's options.", ""]
     return "\n".join(lines)

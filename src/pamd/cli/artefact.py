@@ -1,0 +1,68 @@
+"""The artefact of an experiment, from files alone: results.json, and the page."""
+
+from __future__ import annotations
+
+import importlib
+import json
+import statistics
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from pamd import durable
+from pamd.report import Curve, load_curve
+
+__all__ = ["write_artefact"]
+
+
+def write_artefact(
+    runs: Sequence[tuple[str, Path]], place: Path, *, title: str, published: str | None, about: dict[str, Any]
+) -> list[dict[str, Any]]:
+    """Write what the runs [(label, directory)] came to; the rows of its table, each traced to its directories."""
+    curves = [(label, load_curve(path)) for label, path in runs]
+    rows = _rows([(label, curve) for label, curve in curves if curve.decisions])
+    place.mkdir(parents=True, exist_ok=True)
+    durable.replace(place / "results.json", (json.dumps({**about, "rows": rows}, indent=1) + "\n").encode())
+    _draw([curve for _, curve in curves if curve.decisions], place, title, published)
+    return rows
+
+
+def _rows(curves: Sequence[tuple[str, Curve]]) -> list[dict[str, Any]]:
+    """A row for every task and label: the last evaluation that all of its seeds have."""
+    rows = []
+    for task, label in dict.fromkeys((curve.task, label) for label, curve in curves):
+        group = [curve for name, curve in curves if (curve.task, name) == (task, label)]
+        # Seeds that are further than others are read where the others are.
+        at = min(curve.decisions[-1] for curve in group)
+        places = [max(i for i, decisions in enumerate(curve.decisions) if decisions <= at) for curve in group]
+        means = [statistics.fmean(curve.returns[i]) for curve, i in zip(group, places, strict=True)]
+        first, i = group[0], places[0]
+        rows.append(
+            {
+                "task": task,
+                "method": label,
+                "seeds": len(group),
+                "return": round(statistics.fmean(means), 2),
+                "standard error": round(statistics.stdev(means) / len(means) ** 0.5, 2) if len(means) > 1 else None,
+                "decisions": first.decisions[i],
+                "frames": first.frames[i],
+                "updates": first.updates[i],
+                "runs": {curve.path.name: round(mean, 2) for curve, mean in zip(group, means, strict=True)},
+            }
+        )
+    return rows
+
+
+def _draw(curves: Sequence[Curve], place: Path, title: str, published: str | None) -> None:
+    """The page where this version has one, else the learning curves of each task."""
+    try:
+        build = importlib.import_module("pamd.report.page").build
+        load = importlib.import_module("pamd.published").load
+    except ModuleNotFoundError:
+        from pamd.report import learning_curves
+
+        for task in dict.fromkeys(curve.task for curve in curves):
+            learning_curves([curve for curve in curves if curve.task == task], place / task, title=f"{title}: {task}")
+        return
+    numbers = load(published) if published is not None else ()
+    build([curve.path for curve in curves], place, title=title, published=numbers)

@@ -1,0 +1,111 @@
+"""A live table of all runs of a sweep; plain lines where there is no terminal."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Sequence
+
+from rich.console import Console
+from rich.live import Live
+from rich.table import Table
+
+from pamd.sweep import Tracked
+from pamd.sweep.state import look
+
+__all__ = ["Board", "duration"]
+
+_REFRESH, _LINES = 1.0, 60.0
+_ROWS = 40
+"""At most so many in the live table; the others are counted below it."""
+_ORDER = ("running", "failed", "interrupted", "waiting", "finished")
+_COLOURS = {"running": "cyan", "failed": "red", "interrupted": "yellow", "finished": "green"}
+
+
+class Board:
+    """Watches a sweep. Numbers come from the run directories, so every backend looks the same."""
+
+    def __init__(self, console: Console | None = None) -> None:
+        self._console = console or Console(stderr=True)
+        self._live: Live | None = None
+        self._shown = 0.0
+        self._began: dict[str, tuple[float, int]] = {}
+        """When, and at which decision, this sweep first saw a run make progress."""
+
+    def __enter__(self) -> Board:
+        if self._console.is_terminal:
+            self._live = Live(console=self._console, auto_refresh=False, transient=True)
+            self._live.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._live is not None:
+            self._live.stop()
+
+    def say(self, message: str) -> None:
+        self._console.print(message, highlight=False, soft_wrap=True, markup=False)
+
+    def changed(self, run: Tracked) -> None:
+        self._shown = 0.0
+        if run.skipped:
+            return
+        name, again = _name(run), f", attempt {run.attempts}" if run.attempts > 1 else ""
+        if run.state == "waiting":
+            self.say(f"{name}: {run.error}; it is tried again from its last checkpoint")
+        elif run.state == "running":
+            self.say(f"{name}: started{again}")
+        else:
+            last = look(run.job.path).last_return
+            result = f", return {last:.1f}" if last is not None and run.state == "finished" else ""
+            self.say(f"{name}: {run.state}{result}" + (f": {run.error}" if run.error else ""))
+
+    def show(self, runs: Sequence[Tracked]) -> None:
+        now = time.monotonic()
+        if now - self._shown < (_REFRESH if self._live else _LINES):
+            return
+        first, self._shown = self._shown == 0.0, now
+        if self._live is not None:
+            self._live.update(self._table(runs, now), refresh=True)
+        elif not first:
+            for run in runs:
+                if run.state == "running":
+                    self.say("  ".join([_name(run), *self._progress(run, now)]))
+            self.say(_counts(runs))
+
+    def _table(self, runs: Sequence[Tracked], now: float) -> Table:
+        shown = sorted(runs, key=lambda run: _ORDER.index(run.state))[:_ROWS]
+        table = Table("run", "state", "decisions", "return", "time left", caption=_counts(runs), box=None)
+        for run in shown:
+            done, last, left = self._progress(run, now)
+            again = f" ({run.attempts})" if run.attempts > 1 else ""
+            colour = _COLOURS.get(run.state, "white")
+            table.add_row(_name(run), f"[{colour}]{run.state}{again}[/]", done, last, left)
+        return table
+
+    def _progress(self, run: Tracked, now: float) -> tuple[str, str, str]:
+        seen, total = look(run.job.path), run.job.config.decisions
+        left = ""
+        if run.state == "running" and seen.decisions:
+            began, first = self._began.setdefault(f"{run.job.name}/{run.attempts}", (now, seen.decisions))
+            if seen.decisions > first and now > began:
+                left = duration((total - seen.decisions) * (now - began) / (seen.decisions - first))
+        last = "" if seen.last_return is None else f"{seen.last_return:.1f}"
+        return f"{seen.decisions:,}/{total:,}", last, left
+
+
+def _name(run: Tracked) -> str:
+    return f"{run.job.config.env.task} {run.job.label} s{run.job.config.seed}"
+
+
+def _counts(runs: Sequence[Tracked]) -> str:
+    counted: Counter[str] = Counter(run.state for run in runs)
+    return ", ".join(f"{counted[state]} {state}" for state in _ORDER if counted[state])
+
+
+def duration(seconds: float) -> str:
+    """Rounded as a person would say it."""
+    if seconds < 120:
+        return f"{seconds:.0f} s"
+    if seconds < 7200:
+        return f"{seconds / 60:.0f} min"
+    return f"{seconds / 3600:.1f} h" if seconds < 5 * 86400 else f"{seconds / 86400:,.0f} days"

@@ -1,0 +1,188 @@
+"""`pamd sweep`: tasks x methods x seeds; and what it shares with `pamd reproduce`."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+import tyro
+from rich.console import Console
+from rich.table import Table
+
+from pamd.cli.board import Board, duration
+from pamd.cli.train import Settings
+from pamd.configuration import configure
+from pamd.envs import EnvConfig
+from pamd.envs.task import make_task
+from pamd.errors import ConfigError
+from pamd.replay import available_disk, available_memory
+from pamd.sweep import BACKENDS, Job, Plan, Resources, Sweep, Tracked, jobs, plan
+from pamd.training import Runtime
+
+if TYPE_CHECKING:
+    from pamd.training import TrainConfig
+
+__all__ = ["How", "carry_out", "prepared", "show_plan", "summarise", "sweep"]
+
+
+@dataclass(frozen=True)
+class How:
+    """Where and how runs are carried out."""
+
+    backend: str = "local"
+    """local, ray or slurm."""
+    workers: int | None = None
+    """Runs at a time (local: one a core; ray, slurm: as many as there is room for)."""
+    threads: int | None = None
+    """CPU threads of a run (local: the cores divided among the workers; else 2)."""
+    gpus: float = 0.0
+    """GPUs of a run, where ray or slurm hands them out."""
+    address: str | None = None
+    """Of a Ray cluster: HOST:PORT, ray://HOST:PORT or auto; none: this machine alone."""
+    partition: str | None = None
+    """Of Slurm."""
+    hours: float = 24.0
+    """After which Slurm ends a run, which is queued again and goes on."""
+    retries: int = 2
+    """How often a run whose process or node died is tried again, from its last checkpoint."""
+    device: str = "auto"
+    """auto takes CUDA where it is there."""
+    video: Literal["off", "last", "all"] = "off"
+    """Which evaluations are filmed."""
+    discard_replay: bool = False
+    """Delete the replay of a finished run: most of its disk, and nothing that reports read."""
+
+    def resources(self) -> Resources:
+        if self.retries < 0:
+            raise ConfigError(f"sweep: retries must be at least 0, got {self.retries}")
+        return Resources(self.workers, self.threads, self.gpus, self.address, self.partition, self.hours)
+
+
+Flat = Annotated[How, tyro.conf.arg(name="")]
+
+
+def sweep(
+    tasks: tuple[str, ...],
+    methods: tuple[str, ...],
+    seeds: tuple[int, ...] = (0,),
+    scale: str = "paper",
+    fidelity: Literal["paper", "released"] = "paper",
+    decisions: int | None = None,
+    schedule: Literal["sequential", "joint"] | None = None,
+    evaluate_every: int | None = None,
+    evaluate_episodes: int | None = None,
+    set_: Settings = (),
+    root: Path = Path("runs"),
+    plan: bool = False,
+    how: Flat = How(),  # noqa: B008
+) -> int:
+    """Train every method on every task with every seed; the same command goes on after an interruption.
+
+    Args:
+        tasks: DMControl tasks, gym:ID or toy.
+        methods: see `pamd list methods`.
+        scale: paper, cpu or smoke.
+        decisions: budget of each run.
+        set_: any field of the configs, e.g. method.objective.pairing=all
+        root: where run directories are made; ray and slurm need storage that all machines share.
+        plan: only print runs, forecast time, memory and disk.
+    """
+    if not (tasks and methods and seeds):
+        raise ConfigError("sweep: name at least one of --tasks, --methods and --seeds")
+    for task in tasks:
+        # A misspelt name is said before the first run, not by it.
+        make_task(EnvConfig(task)).close()
+    given: dict[str, Any] = {
+        "decisions": decisions,
+        "schedule": schedule,
+        "evaluate_every": evaluate_every,
+        "evaluate_episodes": evaluate_episodes,
+    }
+    runs = [
+        (method, configure(task, method, scale=scale, fidelity=fidelity, seed=seed, settings=set_, **given))
+        for seed in seeds
+        for task in tasks
+        for method in methods
+    ]
+    made, forecast = prepared(runs, root, how)
+    show_plan(made, forecast)
+    if plan:
+        return 0
+    return summarise(carry_out(made, how))
+
+
+def prepared(runs: Sequence[tuple[str, TrainConfig]], root: Path, how: How) -> tuple[list[Job], Plan]:
+    """The jobs, each with its share of the threads, and what they will take."""
+    backend, resources = BACKENDS.get(how.backend), how.resources()
+    if how.address is not None and how.backend != "ray":
+        raise ConfigError(f"--address is of a Ray cluster: it goes with --backend ray, not {how.backend}")
+    workers, threads = backend.share(resources, len(runs))
+    made = jobs(runs, root, Runtime(device=how.device, threads=threads, video=how.video, tensorboard=False))
+    return made, plan(made, workers, threads)
+
+
+def show_plan(made: Sequence[Job], forecast: Plan) -> None:
+    """Runs by task and method, and the forecast."""
+    console = Console(stderr=True, highlight=False)
+    table = Table("task", "method", "seeds", "decisions", "frames", box=None)
+    counted = Counter((job.config.env.task, job.label, _budget(job), _frames(job)) for job in made)
+    for (task, label, budget, frames), seeds in counted.items():
+        table.add_row(task, label, str(seeds), budget, frames)
+    console.print(table)
+    workers = f"{forecast.workers} at a time, {forecast.threads} CPU threads each"
+    console.print(
+        f"{forecast.runs} runs, {forecast.finished} of them finished; {forecast.decisions:,} decisions are left"
+        f" (one update each); {workers}",
+        soft_wrap=True,
+    )
+    memory, disk = available_memory(), available_disk(made[0].root)
+    console.print(
+        f"forecast: {duration(forecast.seconds)}; memory {_gigabytes(forecast.memory)} GB of {_gigabytes(memory)} here;"
+        f" disk for replays {_gigabytes(forecast.disk)} GB of {_gigabytes(disk)} in {made[0].root}",
+        soft_wrap=True,
+    )
+    for source in forecast.sources:
+        console.print(f"  time from {source}", soft_wrap=True)
+
+
+def carry_out(made: Sequence[Job], how: How) -> list[Tracked]:
+    """The sweep itself, watched."""
+    resources = how.resources()
+    with Board() as board:
+        driver = Sweep(
+            made,
+            lambda: BACKENDS.get(how.backend)(resources),
+            board,
+            retries=how.retries,
+            discard_replay=how.discard_replay,
+        )
+        return driver.run()
+
+
+def summarise(runs: Sequence[Tracked]) -> int:
+    """What failed, with its error; the exit code."""
+    console = Console(stderr=True, highlight=False)
+    lost = [run for run in runs if run.state != "finished"]
+    before = sum(run.skipped for run in runs)
+    console.print(f"{len(runs) - len(lost)} of {len(runs)} runs finished ({before} were already)", soft_wrap=True)
+    for run in lost:
+        console.print(f"{run.state}: {run.job.path}: {run.error}", soft_wrap=True, markup=False)
+    return 1 if lost else 0
+
+
+def _gigabytes(amount: int) -> str:
+    return f"{amount / 1e9:.1f}"
+
+
+def _budget(job: Job) -> str:
+    return f"{job.config.decisions:,}"
+
+
+def _frames(job: Job) -> str:
+    from pamd.envs import default_action_repeat
+
+    env = job.config.env
+    return f"{job.config.decisions * (env.action_repeat or default_action_repeat(env.task, env.family)):,}"

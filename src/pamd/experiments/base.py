@@ -1,0 +1,146 @@
+"""What an experiment is: arms to train or a table to compute, at three scales; and the registry of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+
+from pamd.errors import ConfigError, UnknownNameError
+from pamd.registry import Registry
+
+if TYPE_CHECKING:
+    from pamd.training.config import TrainConfig
+
+__all__ = ["EXPERIMENTS", "SCALES", "Arm", "Experiment", "Fidelity", "Labelled", "Rows", "Setting", "add", "arms"]
+
+Fidelity = Literal["paper", "released"]
+
+
+@dataclass(frozen=True)
+class Setting:
+    """How long, and how often: a scale of experiments."""
+
+    seeds: int
+    decisions: int | None
+    """Of every run; None: what the paper gives the task."""
+    repetitions: int
+    """Turns of a measurement."""
+    what: str
+
+
+SCALES = {
+    "paper": Setting(5, None, 15, "the paper's networks and budgets, 5 seeds"),
+    "cpu": Setting(3, 20_000, 7, "48x48, batch 64, 20,000 decisions, 3 seeds: hours on two cores"),
+    "smoke": Setting(1, 80, 2, "80 decisions on 24x24, 1 seed: shows that everything runs, and nothing else"),
+}
+
+
+@dataclass(frozen=True)
+class Arm:
+    """One curve: a method on a task. Runs of it differ by their seed alone."""
+
+    task: str
+    method: str
+    decisions: int
+    """In the paper."""
+    variant: str = ""
+    """What `settings` make of the method, in a few words; it is part of the name that the run carries."""
+    settings: tuple[str, ...] = ()
+    options: Mapping[str, Any] = field(default_factory=dict)
+    """More words for `pamd.configure`."""
+
+    @property
+    def label(self) -> str:
+        return f"{self.method} ({self.variant})" if self.variant else self.method
+
+
+class Labelled(NamedTuple):
+    """A run of an experiment."""
+
+    label: str
+    config: TrainConfig
+
+
+class Rows(NamedTuple):
+    """A table that is computed, not trained."""
+
+    rows: Sequence[Mapping[str, Any]]
+    notes: Sequence[str] = ()
+
+
+After = Callable[[str, Sequence[tuple[str, Path]], Path], None]
+"""(scale, [(label, run directory)], where its files go): what is done with finished runs besides the report."""
+
+
+@dataclass(frozen=True)
+class Experiment:
+    """A table or figure: its runs, or its computation, and what it is for."""
+
+    name: str
+    title: str
+    shows: str
+    arms: tuple[Arm, ...] = ()
+    published: str | None = None
+    """The name of the paper's own numbers; None: it has none."""
+    benchmark: str | None = None
+    """A benchmark whose table is the artefact (`pamd bench NAME`)."""
+    compute: Callable[[str], Rows] | None = None
+    """scale -> the table that is the artefact."""
+    after: After | None = None
+    needs_replay: bool = False
+    """`after` reads the replay of finished runs."""
+
+    def __post_init__(self) -> None:
+        kinds = [bool(self.arms), self.benchmark is not None, self.compute is not None]
+        if sum(kinds) != 1:
+            raise ConfigError(f"experiment {self.name!r} must have either arms, a benchmark or a computation")
+        if len({(arm.task, arm.label) for arm in self.arms}) < len(self.arms):
+            raise ConfigError(f"experiment {self.name!r} has two arms of one name; give one a variant")
+
+    def runs(self, scale: str = "paper", fidelity: Fidelity = "paper", seeds: Sequence[int] = ()) -> list[Labelled]:
+        """Its runs, all arms of the first seed first, so that an unfinished sweep already compares.
+
+        `seeds` replaces the scale's own 0 .. n-1.
+        """
+        setting = SCALES.get(scale)
+        if setting is None:
+            raise UnknownNameError("scale of experiments", scale, SCALES)
+        try:
+            return [
+                Labelled(arm.label, _configure(arm, scale, setting, fidelity, seed))
+                for seed in (seeds or range(setting.seeds))
+                for arm in self.arms
+            ]
+        except ConfigError as error:
+            raise ConfigError(f"experiment {self.name!r} cannot be built here: {error}") from None
+
+
+def arms(budgets: Mapping[str, int], *methods: str, **fields: Any) -> tuple[Arm, ...]:
+    """Every method on every task of `budgets` (task: the paper's decisions)."""
+    return tuple(Arm(task, method, decisions, **fields) for task, decisions in budgets.items() for method in methods)
+
+
+def _configure(arm: Arm, scale: str, setting: Setting, fidelity: Fidelity, seed: int) -> TrainConfig:
+    from pamd.configuration import configure
+
+    named = (f"method.name={arm.label}",) if arm.variant else ()
+    return configure(
+        arm.task,
+        arm.method,
+        scale=scale,
+        fidelity=fidelity,
+        seed=seed,
+        decisions=setting.decisions or arm.decisions,
+        settings=(*arm.settings, *named),
+        **arm.options,
+    )
+
+
+EXPERIMENTS: Registry[Experiment] = Registry("experiment", "pamd.experiments")
+
+
+def add(experiment: Experiment) -> Experiment:
+    """Make it known by its name."""
+    return EXPERIMENTS.register(experiment.name)(experiment)

@@ -1,0 +1,48 @@
+"""fig:result2: learning curves above, the residual-fitting diagnostic below."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from pamd.errors import ConfigError
+from pamd.experiments.base import Experiment, add, arms
+from pamd.experiments.budgets import WALKER_WALK
+
+__all__ = ["EXPERIMENT", "RESIDUAL", "residual"]
+
+RESIDUAL: dict[str, dict[str, Any]] = {
+    "paper": {"preset": "paper", "seeds": 4},
+    "cpu": {"preset": "quick", "seeds": 4},
+    "smoke": {"preset": "quick", "seeds": 1, "steps": 20, "pairs": 32},
+}
+"""The diagnostic at each scale."""
+
+
+def residual(scale: str, runs: Sequence[tuple[str, Path]], out: Path) -> None:
+    """Fit PAMD and the MLP to their fixed points on the replay of the first SimSR run, encoder frozen and trainable."""
+    try:
+        diagnostics = importlib.import_module("pamd.diagnostics")
+    except ModuleNotFoundError:
+        raise ConfigError("the residual diagnostic of fig-mlp needs pamd.diagnostics, which is not here") from None
+    source = next(path for label, path in runs if label == "simsr")
+    if not (source / "replay").is_dir():
+        raise ConfigError(f"the residual diagnostic of fig-mlp reads {source / 'replay'}, which is gone")
+    place = out / "residual"
+    diagnostics.save(diagnostics.residual(source, out=place, **RESIDUAL[scale]), place, run=source.name)
+
+
+EXPERIMENT = add(
+    Experiment(
+        name="fig-mlp",
+        title="PAMD against an unconstrained network",
+        shows="whether a distance that can absorb the supervision leaves the encoder untrained: walker_walk, and"
+        " residual fitting with the encoder frozen and trainable",
+        arms=arms({"walker_walk": WALKER_WALK}, "simsr", "simsr+pamd", "simsr+mlp"),
+        published="fig-mlp",
+        after=residual,
+        needs_replay=True,
+    )
+)

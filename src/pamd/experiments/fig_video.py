@@ -1,0 +1,18 @@
+"""fig:cheetah_visual_disturbance."""
+
+from __future__ import annotations
+
+from pamd.experiments.base import Experiment, add, arms
+
+__all__ = ["EXPERIMENT"]
+
+EXPERIMENT = add(
+    Experiment(
+        name="fig-video",
+        title="cheetah_run before natural videos",
+        shows="whether PAMD keeps its advantage before a background that has nothing to do with the task",
+        # The budget is not stated; cheetah_run has a million decisions elsewhere.
+        arms=arms({"cheetah_run": 1_000_000}, "dbc-det", "dbc-det+pamd", options={"distractor": "paper-video"}),
+        published="fig-video",
+    )
+)

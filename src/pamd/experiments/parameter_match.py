@@ -1,0 +1,41 @@
+"""app:param_match: do MetricNet and DistanceMLP have the stated, nearly equal, numbers of parameters?"""
+
+from __future__ import annotations
+
+from pamd.experiments.base import Experiment, Rows, add
+
+__all__ = ["EXPERIMENT", "STATED", "count"]
+
+STATED = {"pamd": 193_915, "mlp": 194_041}
+DIMENSION = 50
+
+
+def count(scale: str) -> Rows:
+    """Counted on the modules that train; no scale changes it."""
+    from pamd.distances import distance
+
+    found = {
+        name: sum(p.numel() for p in distance(name, latent_dim=DIMENSION).parameters())
+        for name in ("pamd", "mlp", "diagonal", "adaptive-diagonal", "pamd-lowrank", "pamd-block")
+    }
+    rows = [
+        {
+            "distance": name,
+            "parameters": number,
+            "in the paper": STATED.get(name, ""),
+            "agrees": "" if name not in STATED else "yes" if number == STATED[name] else "NO",
+            "more than pamd": number - found["pamd"],
+        }
+        for name, number in found.items()
+    ]
+    return Rows(rows, (f"Latent dimension {DIMENSION}. The paper states a difference of 126 between MLP and PAMD.",))
+
+
+EXPERIMENT = add(
+    Experiment(
+        name="parameter-match",
+        title="Parameters of the distance heads",
+        shows="that PAMD and the unconstrained network it is compared with have the same capacity in numbers",
+        compute=count,
+    )
+)

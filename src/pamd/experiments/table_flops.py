@@ -1,0 +1,17 @@
+"""tab:pamd_flops."""
+
+from __future__ import annotations
+
+from pamd.experiments.base import Experiment, add
+
+__all__ = ["EXPERIMENT"]
+
+EXPERIMENT = add(
+    Experiment(
+        name="table-flops",
+        title="Floating-point operations of one update",
+        shows="what PAMD costs beside the encoder; counted, not measured",
+        benchmark="flops",
+        published="table-flops",
+    )
+)

@@ -1,0 +1,10 @@
+"""Many runs: on local processes, a Ray cluster or Slurm. Started again, a sweep goes on where it stopped."""
+
+from __future__ import annotations
+
+from pamd.sweep.backends import BACKENDS, Backend, Resources
+from pamd.sweep.driver import Sweep, Tracked
+from pamd.sweep.forecast import Plan, plan
+from pamd.sweep.job import Job, jobs
+
+__all__ = ["BACKENDS", "Backend", "Job", "Plan", "Resources", "Sweep", "Tracked", "jobs", "plan"]

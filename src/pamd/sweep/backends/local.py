@@ -1,0 +1,100 @@
+"""A fresh process a run on this machine. Never a fork: an EGL context does not survive one."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+from pamd.sweep.backends.base import BACKENDS, Backend, Resources, cores
+from pamd.sweep.job import Job, Outcome
+
+__all__ = ["Local"]
+
+_GRACE = 120.0
+"""Seconds that a run has for its checkpoint before it is killed."""
+
+
+@dataclass(frozen=True)
+class _Worker:
+    process: subprocess.Popen[bytes]
+    result: Path
+    errors: Path
+
+
+@BACKENDS.register("local")
+class Local(Backend):
+    """Processes of this machine, which share its cores."""
+
+    def __init__(self, resources: Resources) -> None:
+        super().__init__(resources)
+        self._workers: dict[str, _Worker] = {}
+        self._place = tempfile.TemporaryDirectory(prefix="pamd-sweep-")
+        self._slots = resources.workers or cores()
+
+    @staticmethod
+    def share(resources: Resources, runs: int) -> tuple[int, int]:
+        workers = min(resources.workers or cores(), max(1, runs))
+        return workers, resources.threads or max(1, cores() // workers)
+
+    @property
+    def free(self) -> bool:
+        return len(self._workers) < self._slots
+
+    def start(self, job: Job) -> None:
+        stem = Path(self._place.name) / job.name
+        request, result, errors = (stem.with_name(f"{stem.name}.{end}") for end in ("request", "result", "errors"))
+        request.write_text(json.dumps(job.request()))
+        result.unlink(missing_ok=True)
+        threads = str(job.config.runtime.threads or cores())
+        words = [sys.executable, "-m", "pamd.sweep.worker", str(request), str(result), str(os.getpid())]
+        with errors.open("wb") as log:
+            process = subprocess.Popen(
+                words,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                env={**os.environ, "OMP_NUM_THREADS": threads},
+                start_new_session=True,  # Ctrl-C reaches the sweep alone, which then asks each run once
+            )
+        self._workers[job.name] = _Worker(process, result, errors)
+
+    def ended(self) -> list[tuple[str, Outcome]]:
+        gone = [name for name, worker in self._workers.items() if worker.process.poll() is not None]
+        return [(name, _outcome(self._workers.pop(name))) for name in gone]
+
+    def stop(self) -> list[tuple[str, Outcome]]:
+        for worker in self._workers.values():
+            worker.process.terminate()
+        deadline, found = time.monotonic() + _GRACE, []
+        while self._workers and time.monotonic() < deadline:
+            found += self.ended()
+            time.sleep(0.05)
+        return found
+
+    def close(self) -> None:
+        for worker in self._workers.values():
+            worker.process.kill()
+        for worker in self._workers.values():
+            worker.process.wait()
+        self._workers.clear()
+        self._place.cleanup()
+
+
+def _outcome(worker: _Worker) -> Outcome:
+    try:
+        return Outcome(*json.loads(worker.result.read_text()))
+    except (OSError, ValueError):
+        code = worker.process.returncode
+    if code == -signal.SIGTERM:  # asked before it had begun
+        return Outcome("interrupted", "stopped before it began")
+    how = f"was killed by {signal.Signals(-code).name}" if code < 0 else f"ended with exit code {code}"
+    said = worker.errors.read_text(errors="replace").strip().splitlines()
+    memory = " (out of memory?)" if code == -signal.SIGKILL else ""
+    return Outcome("died", f"its process {how}{memory}" + (f": {said[-1]}" if said else ""))

@@ -1,0 +1,114 @@
+"""A Ray cluster: the same runs, on any node that sees the run directories."""
+
+from __future__ import annotations
+
+import importlib
+import re
+import socket
+import time
+from typing import Any
+
+from pamd.errors import ConfigError, ResourceError
+from pamd.sweep.backends.base import BACKENDS, Backend, Resources, cores
+from pamd.sweep.job import Job, Outcome, carry_out
+
+__all__ = ["Ray"]
+
+_ANSWER = 5.0
+"""Seconds that an address has to answer; Ray itself would ask for minutes."""
+_GRACE = 120.0
+
+
+@BACKENDS.register("ray")
+class Ray(Backend):
+    """Tasks of a Ray cluster, a fresh process each. A run whose node is lost goes on elsewhere."""
+
+    def __init__(self, resources: Resources) -> None:
+        super().__init__(resources)
+        self._ray = _connect(resources)
+        self._tasks: dict[Any, str] = {}
+
+    @staticmethod
+    def share(resources: Resources, runs: int) -> tuple[int, int]:
+        threads = resources.threads or min(2, cores())
+        return min(runs, resources.workers or max(1, cores() // threads)), threads
+
+    @property
+    def free(self) -> bool:
+        # Without a limit everything is handed over: the cluster knows best when there is room, and may grow.
+        return self.resources.workers is None or len(self._tasks) < self.resources.workers
+
+    def start(self, job: Job) -> None:
+        remote = self._ray.remote(
+            num_cpus=job.config.runtime.threads or 1,
+            num_gpus=self.resources.gpus,
+            max_calls=1,  # a process of its own: what a run leaves behind must not reach the next
+            max_retries=0,  # the sweep counts attempts itself, the same way for every backend
+        )(carry_out)
+        self._tasks[remote.options(name=job.name).remote(*job.request())] = job.name
+
+    def ended(self) -> list[tuple[str, Outcome]]:
+        if not self._tasks:
+            return []
+        done, _ = self._ray.wait(list(self._tasks), num_returns=len(self._tasks), timeout=0)
+        return [(self._tasks.pop(task), self._outcome(task)) for task in done]
+
+    def stop(self) -> list[tuple[str, Outcome]]:
+        for task in self._tasks:
+            self._ray.cancel(task)
+        deadline, found = time.monotonic() + _GRACE, []
+        while self._tasks and time.monotonic() < deadline:
+            found += self.ended()
+            time.sleep(0.05)
+        return found
+
+    def close(self) -> None:
+        self._ray.shutdown()
+
+    def _outcome(self, task: Any) -> Outcome:
+        errors = self._ray.exceptions
+        try:
+            return Outcome(*self._ray.get(task))
+        except (errors.TaskCancelledError, KeyboardInterrupt):
+            return Outcome("interrupted", "stopped before it began")
+        except errors.RayTaskError as error:
+            # `carry_out` raises nothing: it could not even be called there.
+            return Outcome("failed", f"a node cannot carry it out: {str(error).strip().splitlines()[-1]}")
+        except errors.RayError as error:
+            return Outcome("died", f"{type(error).__name__}: {str(error).strip().splitlines()[0]}")
+
+
+def _connect(resources: Resources) -> Any:
+    try:
+        ray: Any = importlib.import_module("ray")
+    except ModuleNotFoundError:
+        raise ConfigError("--backend ray needs Ray: pip install 'pamd[ray]'") from None
+    quiet = {"log_to_driver": False, "logging_level": "ERROR", "include_dashboard": False}
+    if resources.address is None:
+        wanted = (resources.threads or 1) * (resources.workers or 1)
+        ray.init(num_cpus=max(cores(), wanted), **quiet)
+        return ray
+    _check_answers(resources.address)
+    quiet.pop("include_dashboard")
+    try:
+        ray.init(address=resources.address, **quiet)
+    except (ConnectionError, RuntimeError, ValueError) as error:
+        raise ResourceError(f"no Ray cluster at {resources.address!r}: {str(error).splitlines()[0]}") from None
+    return ray
+
+
+def _check_answers(address: str) -> None:
+    """Raise where nobody listens at HOST:PORT or ray://HOST:PORT."""
+    if address in ("auto", "local"):
+        return
+    found = re.fullmatch(r"(?:ray://)?([^:/]+|\[[0-9a-fA-F:]+\]):(\d+)", address)
+    if found is None:
+        raise ConfigError(f"--address must be HOST:PORT, ray://HOST:PORT or auto, got {address!r}")
+    host, port = found[1].strip("[]"), int(found[2])
+    try:
+        socket.create_connection((host, port), timeout=_ANSWER).close()
+    except (OSError, OverflowError) as error:
+        raise ResourceError(
+            f"no Ray cluster answers at {address} ({error}); `ray start --head` starts one, and no --address"
+            " uses this machine alone"
+        ) from None

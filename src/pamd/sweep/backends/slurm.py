@@ -1,0 +1,84 @@
+"""Slurm, through submitit: a job a run. One that reaches its time limit is queued again and goes on."""
+
+from __future__ import annotations
+
+import importlib
+import time
+from typing import Any
+
+from pamd.errors import ConfigError, ResourceError
+from pamd.sweep.backends.base import BACKENDS, Backend, Resources
+from pamd.sweep.job import Job, Outcome, carry_out
+
+__all__ = ["Slurm"]
+
+_GRACE = 120.0
+
+
+class _Task:
+    """`carry_out` as submitit likes it: with word on what to do when the time is up."""
+
+    def __call__(self, config: str, root: str) -> Outcome:
+        return carry_out(config, root)
+
+    def checkpoint(self, config: str, root: str) -> Any:
+        """Called before Slurm ends the job: the same again, which goes on from the run's own checkpoint."""
+        return importlib.import_module("submitit").helpers.DelayedSubmission(self, config, root)
+
+
+@BACKENDS.register("slurm")
+class Slurm(Backend):
+    """Jobs of a Slurm cluster."""
+
+    cluster: str | None = None
+    """None: Slurm; tests set submitit's "local", which runs the same jobs on this machine."""
+
+    def __init__(self, resources: Resources) -> None:
+        super().__init__(resources)
+        try:
+            self._submitit: Any = importlib.import_module("submitit")
+        except ModuleNotFoundError:
+            raise ConfigError("--backend slurm needs submitit: pip install 'pamd[slurm]'") from None
+        if self.cluster is None and importlib.import_module("shutil").which("srun") is None:
+            raise ResourceError("--backend slurm needs Slurm, and there is no `srun` on this machine")
+        self._jobs: dict[str, Any] = {}
+
+    @staticmethod
+    def share(resources: Resources, runs: int) -> tuple[int, int]:
+        return min(runs, resources.workers or runs), resources.threads or 2
+
+    @property
+    def free(self) -> bool:
+        return self.resources.workers is None or len(self._jobs) < self.resources.workers
+
+    def start(self, job: Job) -> None:
+        executor = self._submitit.AutoExecutor(folder=job.root / ".slurm" / "%j", cluster=self.cluster)
+        executor.update_parameters(
+            name=job.name,
+            timeout_min=max(1, int(60 * self.resources.hours)),
+            cpus_per_task=job.config.runtime.threads or 2,
+            gpus_per_node=int(self.resources.gpus),
+            **({} if self.resources.partition is None else {"slurm_partition": self.resources.partition}),
+        )
+        self._jobs[job.name] = executor.submit(_Task(), *job.request())
+
+    def ended(self) -> list[tuple[str, Outcome]]:
+        gone = [name for name, job in self._jobs.items() if job.done()]
+        return [(name, self._outcome(self._jobs.pop(name))) for name in gone]
+
+    def stop(self) -> list[tuple[str, Outcome]]:
+        for job in self._jobs.values():
+            job.cancel(check=False)
+        deadline, found = time.monotonic() + _GRACE, []
+        while self._jobs and time.monotonic() < deadline:
+            found += [(name, Outcome("interrupted", "cancelled")) for name, _ in self.ended()]
+            time.sleep(0.2)
+        return found
+
+    def _outcome(self, job: Any) -> Outcome:
+        try:
+            return Outcome(*job.result())
+        except self._submitit.core.utils.FailedJobError as error:
+            return Outcome("failed", f"the job could not carry it out: {str(error).strip().splitlines()[-1]}")
+        except self._submitit.core.utils.UncompletedJobError as error:
+            return Outcome("died", str(error).strip().splitlines()[0])

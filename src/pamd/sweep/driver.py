@@ -1,0 +1,141 @@
+"""Keep the backend busy, try again what died, and say what became of every run."""
+
+from __future__ import annotations
+
+import shutil
+import signal
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Literal, Protocol
+
+from pamd.errors import RunInterrupted
+from pamd.sweep.backends import Backend
+from pamd.sweep.job import Job, Outcome
+from pamd.sweep.state import look
+
+__all__ = ["Board", "Sweep", "Tracked"]
+
+State = Literal["waiting", "running", "finished", "failed", "interrupted"]
+_PAUSE = 0.1
+
+
+@dataclass
+class Tracked:
+    """A job and what has become of it."""
+
+    job: Job
+    state: State = "waiting"
+    attempts: int = 0
+    error: str = ""
+    skipped: bool = False
+    """It was finished before the sweep began."""
+
+
+class Board(Protocol):
+    """Who watches: a live table, or lines."""
+
+    def show(self, runs: Sequence[Tracked]) -> None:
+        """Called all the time; it decides itself when to look at files."""
+
+    def changed(self, run: Tracked) -> None:
+        """A run has another state now, or is tried again."""
+
+    def say(self, message: str) -> None:
+        """Something a person should know."""
+
+
+class Sweep:
+    """Jobs, in order, on one backend."""
+
+    def __init__(
+        self,
+        jobs: Sequence[Job],
+        backend: Callable[[], Backend],
+        board: Board,
+        *,
+        retries: int = 2,
+        discard_replay: bool = False,
+    ) -> None:
+        self._make, self._board, self._retries, self._discard = backend, board, retries, discard_replay
+        self.runs = {job.name: Tracked(job) for job in jobs}
+
+    def run(self) -> list[Tracked]:
+        """Carry everything out; RunInterrupted after Ctrl-C, when every run has its checkpoint."""
+        for run in self.runs.values():
+            if look(run.job.path).state == "finished":
+                run.skipped = True
+                self._settle(run, "finished")
+        waiting = deque(run for run in self.runs.values() if not run.skipped)
+        if waiting:
+            for root in {run.job.root for run in waiting}:
+                root.mkdir(parents=True, exist_ok=True)
+            # Only now: a sweep that has nothing left to do needs no cluster.
+            self._drive(waiting)
+        return list(self.runs.values())
+
+    def _drive(self, waiting: deque[Tracked]) -> None:
+        with _termination_as_interrupt():
+            backend = self._make()
+            try:
+                while waiting or any(run.state == "running" for run in self.runs.values()):
+                    while waiting and backend.free:
+                        self._start(waiting.popleft(), backend)
+                    for name, outcome in backend.ended():
+                        self._ended(self.runs[name], outcome, waiting)
+                    self._board.show(list(self.runs.values()))
+                    time.sleep(_PAUSE)
+            except KeyboardInterrupt:
+                self._board.say("stopping: every run that is under way writes a checkpoint; Ctrl-C again does not wait")
+                self._stop(backend)
+            finally:
+                backend.close()
+
+    def _start(self, run: Tracked, backend: Backend) -> None:
+        run.state, run.attempts = "running", run.attempts + 1
+        backend.start(run.job)
+        self._board.changed(run)
+
+    def _ended(self, run: Tracked, outcome: Outcome, waiting: deque[Tracked]) -> None:
+        if outcome.state == "died" and run.attempts <= self._retries:
+            run.state, run.error = "waiting", outcome.error
+            self._board.changed(run)
+            waiting.appendleft(run)  # it holds a checkpoint and a replay already
+            return
+        run.error = "" if outcome.state == "finished" else outcome.error
+        self._settle(run, "failed" if outcome.state == "died" else outcome.state)
+
+    def _settle(self, run: Tracked, state: State) -> None:
+        run.state = state
+        if state == "finished" and self._discard:
+            shutil.rmtree(run.job.path / "replay", ignore_errors=True)
+        self._board.changed(run)
+
+    def _stop(self, backend: Backend) -> None:
+        try:
+            for name, outcome in backend.stop():
+                self._settle(self.runs[name], "failed" if outcome.state == "died" else outcome.state)
+        except KeyboardInterrupt:
+            pass  # twice: the last checkpoints are older, and whole
+        done = sum(run.state == "finished" for run in self.runs.values())
+        raise RunInterrupted(f"stopped with {done} of {len(self.runs)} runs finished; the same command goes on")
+
+
+@contextmanager
+def _termination_as_interrupt() -> Iterator[None]:
+    """SIGTERM, as a batch system sends it, means what Ctrl-C means."""
+
+    def interrupt(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.signal(signal.SIGTERM, interrupt)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)

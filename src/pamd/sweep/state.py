@@ -1,0 +1,50 @@
+"""What run directories say of themselves: the one source for displays, whichever backend runs them."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import Any, NamedTuple
+
+__all__ = ["Look", "look", "newest_row"]
+
+_TAIL = 16384
+
+
+class Look(NamedTuple):
+    """A run as its files have it."""
+
+    state: str
+    """running, finished, interrupted, failed; "" where nothing is there yet."""
+    decisions: int
+    last_return: float | None
+    """Mean of the last evaluation."""
+    error: str
+
+
+def look(run: Path) -> Look:
+    """Read a run directory, which may be half made or not there."""
+    status = _status(run)
+    evaluated, trained = newest_row(run / "eval.jsonl"), newest_row(run / "train.jsonl")
+    done = max(int(row.get("decisions", 0)) for row in (status, evaluated, trained))
+    last = evaluated.get("return_mean")
+    return Look(str(status.get("state", "")), done, last, str(status.get("error", "")))
+
+
+def newest_row(path: Path) -> dict[str, Any]:
+    """The last whole row of a JSON-lines file; {} where there is none."""
+    try:
+        with path.open("rb") as file:
+            file.seek(max(0, os.fstat(file.fileno()).st_size - _TAIL))
+            *lines, _ = file.read().split(b"\n")
+        return dict(json.loads(lines[-1]))
+    except (OSError, ValueError, IndexError, TypeError):
+        return {}
+
+
+def _status(run: Path) -> dict[str, Any]:
+    try:
+        return dict(json.loads((run / "status.json").read_text()))
+    except (OSError, ValueError, TypeError):
+        return {}

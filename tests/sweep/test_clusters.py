@@ -1,0 +1,117 @@
+"""Ray and Slurm: the same runs with the same results; a real cluster of two workers, submitit's own local jobs."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from tests.sweep.sweeps import Eyes, Killer, toys
+from tests.training.runs import products
+
+from pamd.cli.main import main
+from pamd.errors import ConfigError, ResourceError
+from pamd.sweep import BACKENDS, Resources, Sweep
+from pamd.training import train
+
+SMALL = ["sweep", "--tasks", "toy", "--methods", "sac", "--scale", "smoke", "--decisions", "60"]
+
+
+@pytest.mark.parametrize(("backend", "module"), [("ray", "ray"), ("slurm", "submitit")])
+def test_a_missing_extra_is_named_and_nothing_is_lost(
+    backend: str, module: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setitem(sys.modules, module, None)
+    assert main([*SMALL, "--backend", backend, "--root", str(tmp_path)]) == 2
+    assert f"pip install 'pamd[{backend}]'" in capsys.readouterr().err
+    # A plan needs no cluster.
+    assert main([*SMALL, "--backend", backend, "--root", str(tmp_path), "--plan"]) == 0
+
+
+def test_slurm_without_slurm(monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("submitit")
+    monkeypatch.setenv("PATH", "")
+    with pytest.raises(ResourceError, match="srun"):
+        BACKENDS.get("slurm")(Resources())
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("address", ["127.0.0.1:9", "ray://127.0.0.1:9"])
+def test_an_address_that_does_not_answer(address: str) -> None:
+    pytest.importorskip("ray")
+    with pytest.raises(ResourceError, match="no Ray cluster answers at"):
+        BACKENDS.get("ray")(Resources(address=address))
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_an_address_that_is_none() -> None:
+    pytest.importorskip("ray")
+    with pytest.raises(ConfigError, match="HOST:PORT"):
+        BACKENDS.get("ray")(Resources(address="somewhere"))
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore")
+def test_ray_goes_on_after_a_killed_worker(tmp_path: Path) -> None:
+    pytest.importorskip("ray")
+    made = toys(tmp_path / "swept", [0, 1, 2], decisions=200)
+    victim = made[0]
+    eyes = Eyes(killer := Killer(victim.path))
+    resources = Resources(workers=2, threads=1)
+    runs = Sweep(made, lambda: BACKENDS.get("ray")(resources), eyes).run()
+    assert killer.killed
+    assert [(run.state, run.attempts) for run in runs] == [("finished", 2), ("finished", 1), ("finished", 1)]
+    assert products(victim.path) == products(train(victim.config, tmp_path / "straight"))
+    again = Sweep(made, lambda: BACKENDS.get("ray")(resources), Eyes()).run()
+    assert all(run.skipped for run in again)
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore")
+def test_a_cluster_that_is_there_and_a_driver_that_is_killed(tmp_path: Path) -> None:
+    """Two nodes; the driver of a sweep is killed, and the next one goes on from checkpoints in the shared directory."""
+    ray = pytest.importorskip("ray")
+    cluster_utils = pytest.importorskip("ray.cluster_utils")
+    cluster = cluster_utils.Cluster(initialize_head=True, head_node_args={"num_cpus": 1, "include_dashboard": False})
+    try:
+        cluster.add_node(num_cpus=1)
+        root = tmp_path / "shared"
+        words = [*SMALL[:-1], "600", "--seeds", "0", "1", "--threads", "1", "--backend", "ray"]
+        words += ["--set", "checkpoint_every=20", "env.time_limit=9", "--address", cluster.address]
+        run = [sys.executable, "-m", "pamd", *words, "--root", str(root)]
+        first = subprocess.Popen(run, stderr=subprocess.PIPE, text=True)
+        while len(list(root.glob("*/checkpoints/0*"))) < 2:
+            assert first.poll() is None, first.communicate()
+            time.sleep(0.05)
+        first.send_signal(signal.SIGKILL)
+        first.communicate()
+        done = subprocess.run(run, capture_output=True, text=True, timeout=240, check=False)
+        assert done.returncode == 0, done.stderr
+        assert "2 of 2 runs finished" in done.stderr
+    finally:
+        cluster.shutdown()
+        ray.shutdown()
+    local = tmp_path / "local"
+    alone = words[: words.index("--backend")] + words[words.index("--set") : words.index("--address")]
+    assert main([*alone, "--root", str(local)]) == 0
+    for path in root.glob("toy_*"):
+        assert products(path) == products(local / path.name)
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore")
+def test_slurm_jobs_through_submitit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("submitit")
+    slurm = BACKENDS.get("slurm")
+    monkeypatch.setattr(slurm, "cluster", "local")
+    made = toys(tmp_path / "swept", [0, 1], decisions=200)
+    eyes = Eyes(killer := Killer(made[0].path))
+    runs = Sweep(made, lambda: slurm(Resources(workers=2, threads=1)), eyes).run()
+    assert killer.killed
+    assert [(run.state, run.attempts) for run in runs] == [("finished", 2), ("finished", 1)]
+    assert products(made[0].path) == products(train(made[0].config, tmp_path / "straight"))
+    assert os.listdir(tmp_path / "swept" / ".slurm")

@@ -1,0 +1,94 @@
+"""What the driver makes of outcomes, with a backend that says whatever the test wants."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from tests.sweep.sweeps import Eyes, toys
+
+from pamd.errors import RunInterrupted
+from pamd.sweep import Backend, Job, Resources, Sweep
+from pamd.sweep.job import Outcome
+
+DIED, FINISHED, FAILED = Outcome("died", "its node burnt"), Outcome("finished"), Outcome("failed", "no such task")
+
+
+class Scripted(Backend):
+    """Ends each run as its script says, attempt by attempt; two at a time."""
+
+    def __init__(self, script: dict[str, list[Outcome]], interrupt_after: int | None = None) -> None:
+        super().__init__(Resources())
+        self.script, self.running, self.most = script, list[str](), 0
+        self.started: list[str] = []
+        self.closed = False
+        self.interrupt_after = interrupt_after
+
+    @staticmethod
+    def share(resources: Resources, runs: int) -> tuple[int, int]:
+        return 2, 1
+
+    @property
+    def free(self) -> bool:
+        return len(self.running) < 2
+
+    def start(self, job: Job) -> None:
+        self.running.append(job.name)
+        self.started.append(job.name)
+        self.most = max(self.most, len(self.running))
+
+    def ended(self) -> list[tuple[str, Outcome]]:
+        if self.interrupt_after == len(self.started):
+            raise KeyboardInterrupt
+        name = self.running.pop(0)
+        return [(name, self.script[name].pop(0))]
+
+    def stop(self) -> list[tuple[str, Outcome]]:
+        return [(name, Outcome("interrupted", "asked to")) for name in self.running]
+
+    def close(self) -> None:
+        self.closed = True
+
+
+def test_what_died_is_tried_again_and_what_failed_is_not(tmp_path: Path) -> None:
+    jobs = toys(tmp_path, range(4))
+    a, b, c, d = (job.name for job in jobs)
+    backend = Scripted({a: [DIED, DIED, FINISHED], b: [FAILED], c: [DIED, DIED, DIED], d: [FINISHED]})
+    eyes = Eyes()
+    runs = {run.job.name: run for run in Sweep(jobs, lambda: backend, eyes, retries=2).run()}
+    assert {name: (run.state, run.attempts) for name, run in runs.items()} == {
+        a: ("finished", 3),
+        b: ("failed", 1),
+        c: ("failed", 3),
+        d: ("finished", 1),
+    }
+    assert (runs[b].error, runs[c].error, runs[a].error) == ("no such task", "its node burnt", "")
+    assert backend.most == 2
+    assert backend.closed
+    assert [state for name, state in eyes.heard if name == a] == ["running", "waiting"] * 2 + ["running", "finished"]
+
+
+def test_ctrl_c_stops_what_runs_starts_nothing_and_says_how_to_go_on(tmp_path: Path) -> None:
+    jobs = toys(tmp_path, range(4))
+    backend = Scripted({job.name: [FINISHED] for job in jobs}, interrupt_after=3)
+    sweep = Sweep(jobs, lambda: backend, Eyes())
+    with pytest.raises(RunInterrupted, match="1 of 4 runs finished; the same command goes on"):
+        sweep.run()
+    assert [run.state for run in sweep.runs.values()] == ["finished", "interrupted", "interrupted", "waiting"]
+    assert backend.closed
+
+
+def test_the_same_computation_is_one_job(tmp_path: Path) -> None:
+    assert len(toys(tmp_path, [0, 1, 0])) == 2
+
+
+def test_nothing_left_to_do_needs_no_backend(tmp_path: Path) -> None:
+    jobs = toys(tmp_path, [0])
+    jobs[0].path.mkdir()
+    (jobs[0].path / "status.json").write_text('{"state": "finished"}')
+
+    def never() -> Backend:
+        raise AssertionError
+
+    (run,) = Sweep(jobs, never, Eyes()).run()
+    assert run.skipped

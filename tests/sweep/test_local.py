@@ -1,0 +1,136 @@
+"""Sweeps on real processes: killed, interrupted, broken, and still the same results."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from tests.sweep.sweeps import Eyes, Killer, toys
+from tests.training.runs import products
+
+from pamd.cli.main import main
+from pamd.sweep import BACKENDS, Resources, Sweep
+from pamd.training import RunDirectory, train
+
+LOCAL = Resources(workers=2, threads=1)
+
+
+def test_a_killed_worker_is_tried_again_and_ends_like_one_undisturbed(tmp_path: Path) -> None:
+    victim, other = toys(tmp_path / "swept", [0, 1], decisions=80)
+    eyes = Eyes(killer := Killer(victim.path))
+    runs = Sweep([victim, other], lambda: BACKENDS.get("local")(LOCAL), eyes).run()
+    assert killer.killed
+    assert [(run.state, run.attempts) for run in runs] == [("finished", 2), ("finished", 1)]
+    assert products(victim.path) == products(train(victim.config, tmp_path / "straight"))
+
+
+WORDS = ["sweep", "--tasks", "toy", "--scale", "smoke", "--workers", "1", "--threads", "1", "--decisions", "160"]
+WORDS += ["--methods", "sac", "--seeds", "0", "1", "--set", "checkpoint_every=20", "env.time_limit=9"]
+
+
+def start(root: Path) -> subprocess.Popen[str]:
+    words = [sys.executable, "-m", "pamd", *WORDS, "--root", str(root)]
+    return subprocess.Popen(words, stderr=subprocess.PIPE, text=True, start_new_session=True)
+
+
+def states(root: Path) -> dict[str, str]:
+    found = {}
+    for file in sorted(root.glob("*/status.json")):
+        found[file.parent.name.split("_")[2]] = json.loads(file.read_text())["state"]
+    return found
+
+
+def wait_for(process: subprocess.Popen[str], root: Path, wanted: dict[str, str]) -> None:
+    while states(root) != wanted:
+        assert process.poll() is None, process.communicate()
+        time.sleep(0.02)
+
+
+def test_ctrl_c_and_a_killed_driver_lose_nothing_and_repeat_nothing(tmp_path: Path) -> None:
+    root = tmp_path / "swept"
+    first = start(root)
+    wait_for(first, root, {"s0": "running"})
+    first.send_signal(signal.SIGINT)
+    _, said = first.communicate(timeout=60)
+    assert first.returncode == 130
+    assert "the same command goes on" in said
+    assert states(root) == {"s0": "interrupted"}
+
+    second = start(root)
+    wait_for(second, root, {"s0": "finished", "s1": "running"})
+    (finished,) = root.glob("*_s0_*")
+    before = {path: path.stat().st_mtime_ns for path in finished.rglob("*") if path.is_file()}
+    second.kill()
+    second.communicate()
+
+    third = start(root)
+    _, said = third.communicate(timeout=120)
+    assert third.returncode == 0, said
+    assert "2 of 2 runs finished (1 were already)" in said
+    assert {path: path.stat().st_mtime_ns for path in finished.rglob("*") if path.is_file()} == before
+    for run in sorted(root.glob("toy_*")):
+        assert products(run) == products(train(RunDirectory.open(run).config, tmp_path / "straight"))
+
+
+def test_one_failing_run_does_not_stop_the_others(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    # A file where the run directory of seed 0 should be.
+    words = ["sweep", "--tasks", "toy", "--methods", "sac", "--seeds", "0", "1", "--scale", "smoke"]
+    words += ["--decisions", "60", "--root", str(tmp_path)]
+    broken, whole = toys_named_by(words, capsys)
+    broken.parent.mkdir(exist_ok=True)
+    broken.write_text("in the way")
+    assert main(words) == 1
+    said = capsys.readouterr().err
+    assert "1 of 2 runs finished" in said
+    assert f"failed: {broken}" in said
+    assert "cannot make the run directory" in said
+    assert (whole / "eval.jsonl").is_file()
+
+
+def toys_named_by(words: list[str], capsys: pytest.CaptureFixture[str]) -> list[Path]:
+    """The run directories that a command would make."""
+    from pamd.configuration import configure
+    from pamd.sweep import jobs
+
+    root = Path(words[-1])
+    assert main([*words, "--plan"]) == 0
+    assert "2 runs, 0 of them finished" in capsys.readouterr().err
+    assert not any(root.iterdir())
+    configs = [configure("toy", "sac", scale="smoke", seed=seed, decisions=60) for seed in (0, 1)]
+    return [job.path for job in jobs([("sac", config) for config in configs], root)]
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (["--tasks", "cheetah_rnu"], "cheetah_run"),
+        (["--methods", "simsr+pmad"], "'pamd'"),
+        (["--backend", "slrum"], "Did you mean 'slurm'"),
+        (["--workers", "0"], "workers must be"),
+        (["--address", "head:6379"], "--backend ray"),
+        (["--retries", "-1"], "retries"),
+    ],
+)
+def test_bad_words_are_said_before_anything_starts(
+    words: list[str], says: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    given = {"--tasks": ["toy"], "--methods": ["sac"], "--scale": ["smoke"], words[0]: words[1:]}
+    flat = [word for name, values in given.items() for word in (name, *values)]
+    assert main(["sweep", *flat, "--root", str(tmp_path / "runs")]) == 2
+    assert says in capsys.readouterr().err
+    assert not (tmp_path / "runs").exists()
+
+
+def test_finished_replays_can_be_discarded(tmp_path: Path) -> None:
+    job = toys(tmp_path, [0])[0]
+    train(job.config, tmp_path)
+    assert (job.path / "replay").is_dir()
+    Sweep([job], lambda: BACKENDS.get("local")(LOCAL), Eyes(), discard_replay=True).run()
+    assert not (job.path / "replay").exists()
+    assert os.path.exists(job.path / "eval.jsonl")
