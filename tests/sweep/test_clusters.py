@@ -58,7 +58,7 @@ def test_an_address_that_is_none() -> None:
 @pytest.mark.filterwarnings("ignore")
 def test_ray_goes_on_after_a_killed_worker(tmp_path: Path) -> None:
     pytest.importorskip("ray")
-    made = toys(tmp_path / "swept", [0, 1, 2], decisions=200)
+    made = toys(tmp_path / "swept", [0, 1, 2], decisions=100)
     victim = made[0]
     eyes = Eyes(killer := Killer(victim.path))
     resources = Resources(workers=2, threads=1)
@@ -80,7 +80,7 @@ def test_a_cluster_that_is_there_and_a_driver_that_is_killed(tmp_path: Path) -> 
     try:
         cluster.add_node(num_cpus=1)
         root = tmp_path / "shared"
-        words = [*SMALL[:-1], "600", "--seeds", "0", "1", "--threads", "1", "--backend", "ray"]
+        words = [*SMALL[:-1], "300", "--seeds", "0", "1", "--threads", "1", "--backend", "ray"]
         words += ["--set", "checkpoint_every=20", "env.time_limit=9", "--address", cluster.address]
         run = [sys.executable, "-m", "pamd", *words, "--root", str(root)]
         first = subprocess.Popen(run, stderr=subprocess.PIPE, text=True)
@@ -108,7 +108,7 @@ def test_slurm_jobs_through_submitit(tmp_path: Path, monkeypatch: pytest.MonkeyP
     pytest.importorskip("submitit")
     slurm = BACKENDS.get("slurm")
     monkeypatch.setattr(slurm, "cluster", "local")
-    made = toys(tmp_path / "swept", [0, 1], decisions=200)
+    made = toys(tmp_path / "swept", [0, 1], decisions=100)
     eyes = Eyes(killer := Killer(made[0].path))
     runs = Sweep(made, lambda: slurm(Resources(workers=2, threads=1)), eyes).run()
     assert killer.killed

@@ -12,7 +12,7 @@ from typing import Any
 from pamd import durable
 from pamd.report import Curve, load_curve
 
-__all__ = ["write_artefact"]
+__all__ = ["draw_diagnostic", "write_artefact"]
 
 
 def write_artefact(
@@ -25,6 +25,11 @@ def write_artefact(
     durable.replace(place / "results.json", (json.dumps({**about, "rows": rows}, indent=1) + "\n").encode())
     _draw([curve for _, curve in curves if curve.decisions], place, title, published)
     return rows
+
+
+def draw_diagnostic(place: Path) -> None:
+    """Figures of the diagnostic in `place`, and its section of the page."""
+    importlib.import_module("pamd.report.diagnosed").draw(place)
 
 
 def _rows(curves: Sequence[tuple[str, Curve]]) -> list[dict[str, Any]]:

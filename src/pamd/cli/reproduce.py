@@ -12,6 +12,7 @@ import tyro
 from rich.console import Console
 from rich.table import Table as Grid
 
+from pamd.cli.artefact import draw_diagnostic, write_artefact
 from pamd.cli.sweep import Flat, How, carry_out, prepared, show_plan, summarise
 from pamd.errors import ConfigError, RunError, UnknownNameError
 from pamd.experiments import EXPERIMENTS, SCALES, Experiment
@@ -28,6 +29,8 @@ def reproduce(
     scale: str = "cpu",
     fidelity: Literal["paper", "released"] = "paper",
     seeds: tuple[int, ...] = (),
+    decisions: int | None = None,
+    storage: Literal["memory", "mmap"] | None = None,
     root: Path = Path("runs"),
     out: Path | None = None,
     plan: bool = False,
@@ -41,6 +44,8 @@ def reproduce(
         scale: paper, cpu (hours on two cores) or smoke (shows that it runs, and nothing else).
         fidelity: follow the paper's text or the released code where they differ.
         seeds: which; default 0, 1, ... as many as the scale has.
+        decisions: budget of every run instead of the scale's.
+        storage: of the replays; mmap needs disk instead of memory.
         root: where run directories are made; experiments that share a run share its directory.
         out: where the artefact goes; default ROOT/artefacts/NAME-SCALE.
         plan: only print runs, forecast time, memory and disk.
@@ -59,17 +64,16 @@ def reproduce(
     place = out or root / "artefacts" / f"{name}-{scale}"
     if not experiment.arms:
         return _tabulate(experiment, scale, place, plan, artefact_only, how.threads)
-    made, forecast = prepared(experiment.runs(scale, fidelity, seeds), root, how)
+    made, forecast = prepared(experiment.runs(scale, fidelity, seeds, decisions=decisions, storage=storage), root, how)
     show_plan(made, forecast)
     if plan:
         return 0
-    code = 0 if artefact_only else summarise(carry_out(made, how))
+    code = 0 if artefact_only else summarise(carry_out(made, how, forecast))
     found = [(job.label, job.path) for job in made if (job.path / "eval.jsonl").is_file()]
     if not found:
         raise RunError(f"no run of {name} at scale {scale} has been evaluated in {root}: there is nothing to report")
     if experiment.after is not None and not artefact_only and code == 0:
-        place.mkdir(parents=True, exist_ok=True)
-        experiment.after(scale, found, place)
+        draw_diagnostic(experiment.after(scale, found))
     _write(experiment, scale, fidelity, found, len(made), place, console)
     return code
 
@@ -83,8 +87,6 @@ def _write(
     place: Path,
     console: Console,
 ) -> None:
-    from pamd.cli.artefact import write_artefact
-
     rows = write_artefact(
         found,
         place,
@@ -98,9 +100,7 @@ def _write(
         budget = (f"{row[unit]:,}" for unit in ("decisions", "frames", "updates"))
         grid.add_row(row["task"], row["method"], str(row["seeds"]), f"{row['return']}{error}", *budget)
     console.print(grid)
-    console.print(
-        f"{len(found)} of {planned} runs are in it; which ones is in {place / 'results.json'}", soft_wrap=True
-    )
+    console.print(f"{len(found)} of {planned} runs; {place / 'results.json'} says which", soft_wrap=True)
 
 
 def _tabulate(

@@ -17,7 +17,7 @@ from pamd.cli.train import Settings
 from pamd.configuration import configure
 from pamd.envs import EnvConfig
 from pamd.envs.task import make_task
-from pamd.errors import ConfigError
+from pamd.errors import ConfigError, ResourceError
 from pamd.replay import available_disk, available_memory
 from pamd.sweep import BACKENDS, Job, Plan, Resources, Sweep, Tracked, jobs, plan
 from pamd.training import Runtime
@@ -74,6 +74,7 @@ def sweep(
     schedule: Literal["sequential", "joint"] | None = None,
     evaluate_every: int | None = None,
     evaluate_episodes: int | None = None,
+    storage: Literal["memory", "mmap"] | None = None,
     set_: Settings = (),
     root: Path = Path("runs"),
     plan: bool = False,
@@ -86,6 +87,7 @@ def sweep(
         methods: see `pamd list methods`.
         scale: paper, cpu or smoke.
         decisions: budget of each run.
+        storage: of the replays; mmap needs disk instead of memory.
         set_: any field of the configs, e.g. method.objective.pairing=all
         root: where run directories are made; ray and slurm need storage that all machines share.
         plan: only print runs, forecast time, memory and disk.
@@ -100,6 +102,7 @@ def sweep(
         "schedule": schedule,
         "evaluate_every": evaluate_every,
         "evaluate_episodes": evaluate_episodes,
+        "storage": storage,
     }
     runs = [
         (method, configure(task, method, scale=scale, fidelity=fidelity, seed=seed, settings=set_, **given))
@@ -111,7 +114,7 @@ def sweep(
     show_plan(made, forecast)
     if plan:
         return 0
-    return summarise(carry_out(made, how))
+    return summarise(carry_out(made, how, forecast))
 
 
 def prepared(runs: Sequence[tuple[str, TrainConfig]], root: Path, how: How) -> tuple[list[Job], Plan]:
@@ -121,7 +124,7 @@ def prepared(runs: Sequence[tuple[str, TrainConfig]], root: Path, how: How) -> t
         raise ConfigError(f"--address is of a Ray cluster: it goes with --backend ray, not {how.backend}")
     workers, threads = backend.share(resources, len(runs))
     made = jobs(runs, root, Runtime(device=how.device, threads=threads, video=how.video, tensorboard=False))
-    return made, plan(made, workers, threads)
+    return made, plan(made, workers, threads, how.discard_replay)
 
 
 def show_plan(made: Sequence[Job], forecast: Plan) -> None:
@@ -148,9 +151,11 @@ def show_plan(made: Sequence[Job], forecast: Plan) -> None:
         console.print(f"  time from {source}", soft_wrap=True)
 
 
-def carry_out(made: Sequence[Job], how: How) -> list[Tracked]:
+def carry_out(made: Sequence[Job], how: How, forecast: Plan) -> list[Tracked]:
     """The sweep itself, watched."""
     resources = how.resources()
+    if how.backend == "local":
+        _check(forecast)
     with Board() as board:
         driver = Sweep(
             made,
@@ -160,6 +165,16 @@ def carry_out(made: Sequence[Job], how: How) -> list[Tracked]:
             discard_replay=how.discard_replay,
         )
         return driver.run()
+
+
+def _check(forecast: Plan) -> None:
+    """Each run looks after itself when it begins, but only together may they be too much."""
+    memory = available_memory()
+    if forecast.memory > memory:
+        raise ResourceError(
+            f"{forecast.workers} runs at a time will need {_gigabytes(forecast.memory)} GB of memory, and"
+            f" {_gigabytes(memory)} GB are available: lower --workers, or use --storage mmap"
+        )
 
 
 def summarise(runs: Sequence[Tracked]) -> int:

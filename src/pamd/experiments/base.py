@@ -70,8 +70,8 @@ class Rows(NamedTuple):
     notes: Sequence[str] = ()
 
 
-After = Callable[[str, Sequence[tuple[str, Path]], Path], None]
-"""(scale, [(label, run directory)], where its files go): what is done with finished runs besides the report."""
+After = Callable[[str, Sequence[tuple[str, Path]]], Path]
+"""(scale, [(label, run directory)]) -> where its files are, within a run directory: a diagnostic of finished runs."""
 
 
 @dataclass(frozen=True)
@@ -99,17 +99,19 @@ class Experiment:
         if len({(arm.task, arm.label) for arm in self.arms}) < len(self.arms):
             raise ConfigError(f"experiment {self.name!r} has two arms of one name; give one a variant")
 
-    def runs(self, scale: str = "paper", fidelity: Fidelity = "paper", seeds: Sequence[int] = ()) -> list[Labelled]:
+    def runs(
+        self, scale: str = "paper", fidelity: Fidelity = "paper", seeds: Sequence[int] = (), **given: Any
+    ) -> list[Labelled]:
         """Its runs, all arms of the first seed first, so that an unfinished sweep already compares.
 
-        `seeds` replaces the scale's own 0 .. n-1.
+        `seeds` replaces the scale's own 0 .. n-1; `given` are words for `pamd.configure` (None: not said).
         """
         setting = SCALES.get(scale)
         if setting is None:
             raise UnknownNameError("scale of experiments", scale, SCALES)
         try:
             return [
-                Labelled(arm.label, _configure(arm, scale, setting, fidelity, seed))
+                Labelled(arm.label, _configure(arm, scale, setting, fidelity=fidelity, seed=seed, **given))
                 for seed in (seeds or range(setting.seeds))
                 for arm in self.arms
             ]
@@ -122,20 +124,13 @@ def arms(budgets: Mapping[str, int], *methods: str, **fields: Any) -> tuple[Arm,
     return tuple(Arm(task, method, decisions, **fields) for task, decisions in budgets.items() for method in methods)
 
 
-def _configure(arm: Arm, scale: str, setting: Setting, fidelity: Fidelity, seed: int) -> TrainConfig:
+def _configure(arm: Arm, scale: str, setting: Setting, **given: Any) -> TrainConfig:
     from pamd.configuration import configure
 
     named = (f"method.name={arm.label}",) if arm.variant else ()
-    return configure(
-        arm.task,
-        arm.method,
-        scale=scale,
-        fidelity=fidelity,
-        seed=seed,
-        decisions=setting.decisions or arm.decisions,
-        settings=(*arm.settings, *named),
-        **arm.options,
-    )
+    own = {"decisions": setting.decisions or arm.decisions, **arm.options}
+    words = {**own, **{key: value for key, value in given.items() if value is not None}}
+    return configure(arm.task, arm.method, scale=scale, settings=(*arm.settings, *named), **words)
 
 
 EXPERIMENTS: Registry[Experiment] = Registry("experiment", "pamd.experiments")

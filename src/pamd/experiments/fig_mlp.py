@@ -21,7 +21,7 @@ RESIDUAL: dict[str, dict[str, Any]] = {
 """The diagnostic at each scale."""
 
 
-def residual(scale: str, runs: Sequence[tuple[str, Path]], out: Path) -> None:
+def residual(scale: str, runs: Sequence[tuple[str, Path]]) -> Path:
     """Fit PAMD and the MLP to their fixed points on the replay of the first SimSR run, encoder frozen and trainable."""
     try:
         diagnostics = importlib.import_module("pamd.diagnostics")
@@ -30,8 +30,9 @@ def residual(scale: str, runs: Sequence[tuple[str, Path]], out: Path) -> None:
     source = next(path for label, path in runs if label == "simsr")
     if not (source / "replay").is_dir():
         raise ConfigError(f"the residual diagnostic of fig-mlp reads {source / 'replay'}, which is gone")
-    place = out / "residual"
-    diagnostics.save(diagnostics.residual(source, out=place, **RESIDUAL[scale]), place, run=source.name)
+    place = source / "diagnostics" / f"residual-{RESIDUAL[scale]['preset']}"  # where `pamd diagnose` puts it, too
+    diagnostics.save(diagnostics.residual(source, out=place, **RESIDUAL[scale]), place)
+    return place
 
 
 EXPERIMENT = add(

@@ -32,8 +32,8 @@ EVALUATION_COST = {"paper": 0.03, "cpu": 0.08, "smoke": 0.3}
 """A decision of an evaluation as a part of one of training, which also learns (the same benchmark)."""
 ACTIONS = 38
 """Of the suite's largest body: a bound, and a few bytes beside a frame."""
-PROCESS = {"paper": 2.0e9, "cpu": 0.9e9, "smoke": 0.6e9}
-"""Bytes of a run's process besides its replay: libraries, networks, one update."""
+PROCESS = {"paper": 1.2e9, "cpu": 0.7e9, "smoke": 0.7e9}
+"""Bytes of a run's process besides its replay, at its peak: libraries, networks, one update of simsr+pamd on a CPU."""
 EPISODE_FRAMES = 1000
 _STARTING = 6.0
 """Seconds until a process has its libraries and its environment."""
@@ -60,19 +60,17 @@ class Plan:
     memory: int
     """Bytes at a time, of the largest runs that may go on together."""
     disk: int
-    """Bytes of all replays, once they are full."""
+    """Bytes of the replays that are still to be filled; where finished ones are discarded, of those at a time."""
     sources: tuple[str, ...]
 
 
-def plan(jobs: Sequence[Job], workers: int, threads: int) -> Plan:
+def plan(jobs: Sequence[Job], workers: int, threads: int, discard_replay: bool = False) -> Plan:
     """Forecast; reads what is there of the runs already and starts nothing."""
     measured = _measured(jobs[0].root if jobs else Path())
     left, finished, seconds, used = 0, 0, 0.0, set()
-    memory, disk = [], 0
+    memory, disk = [], []
     for job in jobs:
         seen = look(job.path)
-        cost = _replay(job.config)
-        disk += cost.bytes_disk
         if seen.state == "finished":
             finished += 1
             continue
@@ -81,6 +79,8 @@ def plan(jobs: Sequence[Job], workers: int, threads: int) -> Plan:
         used.add(rate.source)
         left += remaining
         seconds += _STARTING + (remaining + _evaluations(job.config, remaining)) / rate.value
+        cost = _replay(job.config)
+        disk.append(cost.bytes_disk)
         memory.append(int(cost.bytes_memory + PROCESS.get(job.config.scale.name, PROCESS["paper"])))
     together = min(workers, max(1, len(memory)))
     return Plan(
@@ -90,10 +90,14 @@ def plan(jobs: Sequence[Job], workers: int, threads: int) -> Plan:
         threads=threads,
         decisions=left,
         seconds=seconds / together,
-        memory=sum(sorted(memory, reverse=True)[:together]),
-        disk=disk,
+        memory=_largest(memory, together),
+        disk=_largest(disk, together if discard_replay else len(disk)),
         sources=tuple(sorted(used)),
     )
+
+
+def _largest(amounts: list[int], count: int) -> int:
+    return sum(sorted(amounts, reverse=True)[:count])
 
 
 def _replay(config: TrainConfig) -> Forecast:

@@ -1,0 +1,82 @@
+"""Forecasts: what is added up, and what is taken from runs that were made."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from pathlib import Path
+
+import pytest
+from tests.sweep.sweeps import toys
+
+from pamd.cli.main import main
+from pamd.cli.sweep import How, prepared
+from pamd.config import to_json
+from pamd.configuration import configure
+from pamd.replay import forecast
+from pamd.sweep import plan
+from pamd.sweep.forecast import ACTIONS, PROCESS, RATES
+from pamd.training.session import replay_plan
+
+PAPER = [("simsr+pamd", configure("cheetah_run", "simsr+pamd", seed=seed)) for seed in range(3)]
+
+
+def test_memory_is_of_those_at_a_time_and_disk_of_all(tmp_path: Path) -> None:
+    made, found = prepared(PAPER, tmp_path, How(workers=2, threads=1))
+    capacity, margin = replay_plan(made[0].config)
+    one = forecast(capacity, (3, 84, 84), ACTIONS, margin)
+    assert 21e9 < one.bytes_memory < 23e9
+    assert found.memory == 2 * (one.bytes_memory + PROCESS["paper"])
+    assert found.disk == 3 * one.bytes_disk
+    assert plan(made, 2, 1, discard_replay=True).disk == 2 * one.bytes_disk
+    # Three million decisions, two at a time, each at half the rate of two cores; evaluations add a few per cent.
+    assert found.seconds == pytest.approx(3e6 / RATES["paper", "sequential"], rel=0.05)
+
+
+def test_runs_that_were_made_are_the_better_measure(tmp_path: Path) -> None:
+    made, before = prepared(PAPER, tmp_path, How(workers=1, threads=2))
+    assert "pamd bench pipeline" in before.sources[0]
+    made[0].path.mkdir()
+    (made[0].path / "config.json").write_text(to_json(made[0].config))
+    row = {"decisions": 500_000, "seconds": 10_000.0}
+    (made[0].path / "timing.jsonl").write_text(json.dumps(row) + "\n")
+    (made[0].path / "status.json").write_text(json.dumps({"state": "interrupted", "decisions": 500_000}))
+    after = plan(made, 1, 2)
+    assert after.sources == ("paper sequential: 1 runs in the same directory",)
+    assert after.decisions == 2_500_000
+    assert after.seconds == pytest.approx(2.5e6 / 50, rel=0.1)
+    # Another number of threads is another rate.
+    assert "pamd bench pipeline" in plan(made, 1, 1).sources[0]
+
+
+def test_finished_runs_take_nothing(tmp_path: Path) -> None:
+    made = toys(tmp_path, [0, 1])
+    whole = plan(made, 2, 1)
+    made[0].path.mkdir()
+    (made[0].path / "status.json").write_text('{"state": "finished", "decisions": 60}')
+    left = plan(made, 2, 1)
+    assert (whole.finished, left.finished, left.decisions) == (0, 1, 60)
+    assert left.disk == whole.disk / 2
+
+
+def test_too_much_memory_is_refused_before_anything_starts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("pamd.cli.sweep.available_memory", lambda: 30_000_000_000)
+    words = ["sweep", "--tasks", "toy", "--methods", "sac", "--seeds", "0", "1", "--workers", "2"]
+    assert main([*words, "--root", str(tmp_path / "runs")]) == 2
+    said = capsys.readouterr().err
+    assert "2 runs at a time will need" in said
+    assert "--storage mmap" in said
+    assert not (tmp_path / "runs").exists()
+    assert main([*words, "--plan", "--storage", "mmap", "--root", str(tmp_path / "runs")]) == 0
+    assert "memory 2." in capsys.readouterr().err
+
+
+def test_the_shares_of_threads() -> None:
+    assert dataclasses.astuple(How().resources())[:2] == (None, None)
+    from pamd.sweep import BACKENDS, Resources
+
+    assert BACKENDS.get("local").share(Resources(workers=3, threads=2), 9) == (3, 2)
+    assert BACKENDS.get("local").share(Resources(workers=3), 1)[0] == 1
+    assert BACKENDS.get("slurm").share(Resources(), 40) == (40, 2)
