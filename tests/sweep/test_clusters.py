@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
 import sys
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -15,7 +17,7 @@ from tests.training.runs import products
 
 from pamd.cli.main import main
 from pamd.errors import ConfigError, ResourceError
-from pamd.sweep import BACKENDS, Resources, Sweep
+from pamd.sweep import BACKENDS, Resources, Sweep, Tracked
 from pamd.training import train
 
 SMALL = ["sweep", "--tasks", "toy", "--methods", "sac", "--scale", "smoke", "--decisions", "60"]
@@ -100,6 +102,36 @@ def test_a_cluster_that_is_there_and_a_driver_that_is_killed(tmp_path: Path) -> 
     assert main([*alone, "--root", str(local)]) == 0
     for path in root.glob("toy_*"):
         assert products(path) == products(local / path.name)
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore")
+def test_a_run_whose_node_is_lost_goes_on_at_another(tmp_path: Path) -> None:
+    ray = pytest.importorskip("ray")
+    cluster_utils = pytest.importorskip("ray.cluster_utils")
+    cluster = cluster_utils.Cluster(initialize_head=True, head_node_args={"num_cpus": 0, "include_dashboard": False})
+    try:
+        nodes = [cluster.add_node(num_cpus=1) for _ in range(2)]
+        (job,) = toys(tmp_path / "shared", [0], decisions=100)
+        lost: list[int] = []
+
+        def lose_its_node(runs: Sequence[Tracked]) -> None:
+            if lost or not any((job.path / "checkpoints").glob("0*")):
+                return
+            pid = json.loads((job.path / "status.json").read_text())["pid"]
+            parent = int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
+            (node,) = (n for n in nodes if n.all_processes["raylet"][0].process.pid == parent)
+            lost.append(parent)
+            cluster.remove_node(node, allow_graceful=False)
+
+        resources = Resources(workers=1, threads=1, address=cluster.address)
+        (run,) = Sweep([job], lambda: BACKENDS.get("ray")(resources), Eyes(lose_its_node)).run()
+    finally:
+        cluster.shutdown()
+        ray.shutdown()
+    assert lost
+    assert (run.state, run.attempts) == ("finished", 2)
+    assert products(job.path) == products(train(job.config, tmp_path / "straight"))
 
 
 @pytest.mark.slow

@@ -9,9 +9,10 @@ from collections.abc import Sequence
 from rich.console import Console
 from rich.live import Live
 from rich.table import Table
+from rich.text import Text
 
 from pamd.sweep import Tracked
-from pamd.sweep.state import look
+from pamd.sweep.state import Look, look
 
 __all__ = ["Board", "duration"]
 
@@ -30,7 +31,9 @@ class Board:
         self._live: Live | None = None
         self._shown = 0.0
         self._began: dict[str, tuple[float, int]] = {}
-        """When, and at which decision, this sweep first saw a run make progress."""
+        """When, and at which decision, this sweep first saw a run (and all of them together) make progress."""
+        self._known: dict[tuple[str, str], Look] = {}
+        """Runs that are not under way: their files are read once."""
 
     def __enter__(self) -> Board:
         if self._console.is_terminal:
@@ -70,36 +73,51 @@ class Board:
             for run in runs:
                 if run.state == "running":
                     self.say("  ".join([_name(run), *self._progress(run, now)]))
-            self.say(_counts(runs))
+            self.say(self._counts(runs, now))
 
     def _table(self, runs: Sequence[Tracked], now: float) -> Table:
         shown = sorted(runs, key=lambda run: _ORDER.index(run.state))[:_ROWS]
-        table = Table("run", "state", "decisions", "return", "time left", caption=_counts(runs), box=None)
+        table = Table("run", "state", "decisions", "return", "time left", caption=self._counts(runs, now), box=None)
         for run in shown:
             done, last, left = self._progress(run, now)
             again = f" ({run.attempts})" if run.attempts > 1 else ""
-            colour = _COLOURS.get(run.state, "white")
-            table.add_row(_name(run), f"[{colour}]{run.state}{again}[/]", done, last, left)
+            state = Text(f"{run.state}{again}", _COLOURS.get(run.state, ""))
+            table.add_row(_name(run), state, done, last, left)
         return table
 
     def _progress(self, run: Tracked, now: float) -> tuple[str, str, str]:
-        seen, total = look(run.job.path), run.job.config.decisions
+        seen, total = self._look(run), run.job.config.decisions
         left = ""
         if run.state == "running" and seen.decisions:
-            began, first = self._began.setdefault(f"{run.job.name}/{run.attempts}", (now, seen.decisions))
-            if seen.decisions > first and now > began:
-                left = duration((total - seen.decisions) * (now - began) / (seen.decisions - first))
+            left = self._left(f"{run.job.name}/{run.attempts}", now, seen.decisions, total)
         last = "" if seen.last_return is None else f"{seen.last_return:.1f}"
         return f"{seen.decisions:,}/{total:,}", last, left
+
+    def _left(self, what: str, now: float, done: int, total: int) -> str:
+        """Time left at the rate since `what` was first seen; nothing where that says nothing yet."""
+        began, first = self._began.setdefault(what, (now, done))
+        return duration((total - done) * (now - began) / (done - first)) if done > first else ""
+
+    def _counts(self, runs: Sequence[Tracked], now: float) -> str:
+        counted: Counter[str] = Counter(run.state for run in runs)
+        text = ", ".join(f"{counted[state]} {state}" for state in _ORDER if counted[state])
+        open_ = [run for run in runs if run.state in ("running", "waiting", "finished")]
+        left = self._left(
+            "all", now, sum(self._look(run).decisions for run in open_), sum(run.job.config.decisions for run in open_)
+        )
+        return f"{text}; {left} left in all" if left else text
+
+    def _look(self, run: Tracked) -> Look:
+        if run.state == "running":
+            return look(run.job.path)
+        key = (run.job.name, run.state)
+        if key not in self._known:
+            self._known[key] = look(run.job.path)
+        return self._known[key]
 
 
 def _name(run: Tracked) -> str:
     return f"{run.job.config.env.task} {run.job.label} s{run.job.config.seed}"
-
-
-def _counts(runs: Sequence[Tracked]) -> str:
-    counted: Counter[str] = Counter(run.state for run in runs)
-    return ", ".join(f"{counted[state]} {state}" for state in _ORDER if counted[state])
 
 
 def duration(seconds: float) -> str:
