@@ -19,7 +19,8 @@ What = Literal["methods", "distances", "operators", "scales", "tasks", "distract
 
 def show(
     what: Annotated[
-        Literal["methods", "distances", "operators", "scales", "tasks", "distractors", "experiments"], tyro.conf.Positional
+        Literal["methods", "distances", "operators", "scales", "tasks", "distractors", "experiments"],
+        tyro.conf.Positional,
     ] = "methods",
     /,
     diff: tuple[str, str] | None = None,

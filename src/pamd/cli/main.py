@@ -17,7 +17,11 @@ COMMANDS = {
     "report": ("pamd.cli.report", "report", "one HTML page about runs, the paper's numbers beside them"),
     "sweep": ("pamd.cli.sweep", "sweep", "tasks x methods x seeds, on this machine, Ray or Slurm"),
     "reproduce": ("pamd.cli.reproduce", "reproduce", "a table or figure of the paper, from runs to artefact"),
-    "list": ("pamd.cli.list", "show", "methods, distances, operators, tasks, scales, distractors, experiments; --diff A B"),
+    "list": (
+        "pamd.cli.list",
+        "show",
+        "methods, distances, tasks, experiments and more; --diff A B",
+    ),
     "bench": ("pamd.cli.bench", "bench", "measure, beside the research code's way"),
     "envs": ("pamd.cli.envs", "envs", "preview TASK: a picture and a film of what the agent sees"),
     "diagnose": (
