@@ -55,8 +55,8 @@ def test_profile_and_gap_by_hand() -> None:
 def test_bootstrap_of_a_mean_has_the_closed_form_s_width() -> None:
     x = RNG(1).normal(size=400)
 
-    def mean(scores: s.Scores) -> float:
-        return float(np.concatenate(scores).mean())
+    def mean(scores: s.Scores) -> s.Values:
+        return np.concatenate(scores, axis=-1).mean(axis=-1)
 
     low, high = s.bootstrap(mean, [x], rng=RNG(0), times=4000)
     reach = 1.959964 * x.std() / 20
@@ -67,16 +67,27 @@ def test_bootstrap_of_a_mean_has_the_closed_form_s_width() -> None:
 def test_bootstrap_is_stratified() -> None:
     """Tasks far apart, no spread within: resampling across tasks would move the mean, within them it cannot."""
     scores = [np.zeros(5), np.full(5, 100.0)]
-    low, high = s.bootstrap(lambda drawn: float(np.concatenate(drawn).mean()), scores, rng=RNG(0), times=50)
+    low, high = s.bootstrap(lambda drawn: np.concatenate(drawn, axis=-1).mean(-1), scores, rng=RNG(0), times=50)
     assert (low, high) == (50, 50)
 
 
 def test_bootstrap_of_four_runs_enumerated() -> None:
     """The mean of two runs of {0, 1} is 0, 1/2, 1 with 1/4, 1/2, 1/4."""
-    low, high = s.bootstrap(lambda drawn: float(drawn[0].mean()), [np.array([0.0, 1.0])], rng=RNG(3), level=0.4)
+    low, high = s.bootstrap(lambda drawn: drawn[0].mean(-1), [np.array([0.0, 1.0])], rng=RNG(3), level=0.4)
     assert (low, high) == (0.5, 0.5)
-    low, high = s.bootstrap(lambda drawn: float(drawn[0].mean()), [np.array([0.0, 1.0])], rng=RNG(3), level=0.6)
+    low, high = s.bootstrap(lambda drawn: drawn[0].mean(-1), [np.array([0.0, 1.0])], rng=RNG(3), level=0.6)
     assert (low, high) == (0.0, 1.0)
+
+
+def test_statistics_of_many_resamples_are_those_of_each() -> None:
+    x, y = [RNG(1).normal(size=(4, 5)), RNG(2).normal(size=(4, 3))], [RNG(3).normal(size=(4, 2))] * 2
+    grid = np.linspace(-1, 1, 7)
+    for row in range(4):
+        one, other = [task[row] for task in x], [task[row] for task in y]
+        assert s.iqm(x)[row] == pytest.approx(s.iqm(one))
+        assert s.optimality_gap(x)[row] == pytest.approx(s.optimality_gap(one))
+        assert s.probability_of_improvement(x, y)[row] == pytest.approx(s.probability_of_improvement(one, other))
+        np.testing.assert_allclose(s.performance_profile(x, grid)[row], s.performance_profile(one, grid))
 
 
 def test_the_same_generator_gives_the_same_interval() -> None:

@@ -25,15 +25,18 @@ def differing(records: Sequence[Mapping[str, Any]]) -> list[str]:
 
 def labelled(names: Sequence[str], records: Sequence[Mapping[str, Any]]) -> list[str]:
     """A label for each record: its name, and where others of that name differ from it, in what."""
+    alike: dict[str, list[Mapping[str, Any]]] = {}
+    for name, record in zip(names, records, strict=True):
+        alike.setdefault(name, []).append(record)
+    keys = {name: differing(group) for name, group in alike.items()}
+    variants = {name: sorted({canonical(record) for record in group}) for name, group in alike.items()}
     labels = []
     for name, record in zip(names, records, strict=True):
-        keys = differing([other for own, other in zip(names, records, strict=True) if own == name])
         flat = _flat(record)
-        words = [f"{key}={flat.get(key, '-')}" for key in keys]
+        words = [f"{key}={flat.get(key, '-')}" for key in keys[name]]
         # Where more differs than can be said, the first few still tell most apart; the number makes sure.
         if len(words) > _SHOWN:
-            variant = sorted({canonical(r) for n, r in zip(names, records, strict=True) if n == name})
-            number = variant.index(canonical(record)) + 1
+            number = variants[name].index(canonical(record)) + 1
             words = [*words[:_SHOWN], f"and {len(words) - _SHOWN} more: variant {number}"]
         labels.append(f"{name} ({', '.join(words)})" if words else name)
     return labels

@@ -1,8 +1,8 @@
 """Statistics of a few seeds, honestly: numpy only, every random draw from the generator that is given.
 
-Scores of several tasks are a sequence of arrays, one array [seeds] a task: [tasks][seeds]. Aggregates and their
-intervals are defined as by Agarwal et al. (2021), "Deep reinforcement learning at the edge of the statistical
-precipice": runs are resampled within each task, and tasks are never resampled.
+Scores of several tasks are a sequence of arrays, one array [seeds] a task: [tasks][seeds]; leading axes are kept.
+Aggregates and their intervals are defined as by Agarwal et al. (2021), "Deep reinforcement learning at the edge of the
+statistical precipice": runs are resampled within each task, and tasks are never resampled.
 """
 
 from __future__ import annotations
@@ -12,7 +12,6 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from statistics import NormalDist
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,8 +29,9 @@ __all__ = [
     "student_quantile",
 ]
 
-Scores = Sequence[NDArray[np.float64]]
-"""[tasks][seeds]"""
+Values = NDArray[np.float64]
+Scores = Sequence[Values]
+"""[tasks][..., seeds]"""
 RESAMPLES = 2000
 
 
@@ -44,67 +44,68 @@ class Estimate:
     high: float | None
 
 
-def mean_and_error(values: Sequence[float] | NDArray[np.float64]) -> tuple[float, float | None]:
+def mean_and_error(values: Sequence[float] | Values) -> tuple[float, float | None]:
     """Mean and one standard error over seeds, as the paper reports; one value has no error (None, not zero)."""
     array = np.asarray(values, dtype=np.float64)
     error = float(array.std(ddof=1)) / math.sqrt(array.size) if array.size > 1 else None
     return float(array.mean()), error
 
 
-def iqm(scores: Scores) -> float:
+def iqm(scores: Scores) -> Values:
     """The mean of the middle half of all runs pooled over tasks: floor(n/4) are cut at each end."""
-    return float(_iqm(np.concatenate([np.asarray(task, dtype=np.float64) for task in scores])))
+    pooled = np.sort(np.concatenate(scores, axis=-1), axis=-1)
+    runs = pooled.shape[-1]
+    return np.asarray(pooled[..., runs // 4 : runs - runs // 4].mean(axis=-1))
 
 
-def optimality_gap(scores: Scores, target: float = 1.0) -> float:
+def optimality_gap(scores: Scores, target: float = 1.0) -> Values:
     """By how much runs fall short of `target` on average; what lies above it does not make up for the rest."""
-    pooled = np.concatenate([np.asarray(task, dtype=np.float64) for task in scores])
-    return float(target - np.minimum(pooled, target).mean())
+    return np.asarray(target - np.minimum(np.concatenate(scores, axis=-1), target).mean(axis=-1))
 
 
-def performance_profile(scores: Scores, thresholds: NDArray[np.float64]) -> NDArray[np.float64]:
-    """The share of runs above each threshold [T], averaged over tasks: [T]."""
-    shares = [(np.asarray(task)[:, None] > thresholds).mean(axis=0) for task in scores]
+def performance_profile(scores: Scores, thresholds: Values) -> Values:
+    """The share of runs above each threshold [T], averaged over tasks: [..., T]."""
+    shares = [(task[..., :, None] > thresholds).mean(axis=-2) for task in scores]
     return np.asarray(np.mean(shares, axis=0))
 
 
-def probability_of_improvement(x: Scores, y: Scores) -> float:
+def probability_of_improvement(x: Scores, y: Scores) -> Values:
     """How likely a run of x beats a run of y on a task, ties half, averaged over tasks (Mann and Whitney's U / nm)."""
-    return float(np.mean([_beats(np.asarray(a), np.asarray(b)) for a, b in zip(x, y, strict=True)]))
+    differences = [a[..., :, None] - b[..., None, :] for a, b in zip(x, y, strict=True)]
+    # (sign + 1) / 2 is 1 for a win, 1/2 for a tie, 0 for a loss.
+    return np.asarray(np.mean([(np.sign(d).mean(axis=(-2, -1)) + 1) / 2 for d in differences], axis=0))
 
 
 def bootstrap(
-    statistic: Callable[..., Any],
+    statistic: Callable[..., Values],
     *samples: Scores,
     rng: np.random.Generator,
     level: float = 0.95,
     times: int = RESAMPLES,
-) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+) -> tuple[Values, Values]:
     """The stratified bootstrap's percentile interval of `statistic(*samples)`: low and high, shaped as the statistic.
 
-    Runs are drawn with replacement within each task, and from each of `samples` on its own.
+    Runs are drawn with replacement within each task, and from each of `samples` on its own. The statistic is called
+    once, with all resamples in a leading axis.
     """
-    values = []
-    for _ in range(times):
-        drawn = [[task[rng.integers(0, len(task), len(task))] for task in sample] for sample in samples]
-        values.append(statistic(*drawn))
+    drawn = [[task[rng.integers(0, len(task), (times, len(task)))] for task in sample] for sample in samples]
     tail = (1 - level) / 2
-    low, high = np.quantile(np.asarray(values, dtype=np.float64), [tail, 1 - tail], axis=0)
+    low, high = np.quantile(statistic(*drawn), [tail, 1 - tail], axis=0)
     return low, high
 
 
 def estimate(
-    statistic: Callable[..., float], *samples: Scores, rng: np.random.Generator, level: float = 0.95
+    statistic: Callable[..., Values], *samples: Scores, rng: np.random.Generator, level: float = 0.95
 ) -> Estimate:
     """A statistic with its bootstrap interval; none where a task has a single run."""
-    value = statistic(*samples)
+    value = float(statistic(*samples))
     if any(len(task) < 2 for sample in samples for task in sample):
         return Estimate(value, None, None)
     low, high = bootstrap(statistic, *samples, rng=rng, level=level)
     return Estimate(value, float(low), float(high))
 
 
-def paired_difference(x: NDArray[np.float64], y: NDArray[np.float64], level: float = 0.95) -> Estimate:
+def paired_difference(x: Values, y: Values, level: float = 0.95) -> Estimate:
     """The mean of x - y over seeds that both ran [seeds], with Student's t interval.
 
     Not a bootstrap: of five seeds that would be too narrow by a third.
@@ -116,7 +117,7 @@ def paired_difference(x: NDArray[np.float64], y: NDArray[np.float64], level: flo
     return Estimate(mean, mean - reach, mean + reach)
 
 
-def seeds_needed(differences: NDArray[np.float64], power: float = 0.8, significance: float = 0.05) -> int | None:
+def seeds_needed(differences: Values, power: float = 0.8, significance: float = 0.05) -> int | None:
     """How many paired seeds a two-sided test would need if the effect and its spread are as observed [seeds].
 
     n = ((z_{1-a/2} + z_power) / e)^2 + z_{1-a/2}^2 / 2 with e = mean / standard deviation: the normal approximation
@@ -139,13 +140,3 @@ def student_quantile(p: float, degrees: int) -> float:
     density = constant * math.sqrt(degrees) * np.cos(angles) ** (degrees - 1)
     area = np.concatenate([[0.0], np.cumsum((density[1:] + density[:-1]) / 2) * (angles[1] - angles[0])])
     return math.sqrt(degrees) * math.tan(float(np.interp(p - 0.5, area, angles)))
-
-
-def _iqm(pooled: NDArray[np.float64]) -> float:
-    cut = pooled.size // 4
-    return float(np.sort(pooled)[cut : pooled.size - cut].mean())
-
-
-def _beats(x: NDArray[np.float64], y: NDArray[np.float64]) -> float:
-    difference = x[:, None] - y[None, :]
-    return float((difference > 0).mean() + (difference == 0).mean() / 2)
