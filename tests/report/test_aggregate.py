@@ -22,7 +22,7 @@ def test_the_demo_is_one_row_of_two_columns() -> None:
     found = compared(DEMO)
     (setting,) = found.settings
     assert setting.label == "cheetah_run, 10k decisions, cpu scale"
-    assert (setting.frames, setting.action_repeat, setting.distracted) == (80_000, 8, False)
+    assert (setting.frames, setting.action_repeat, setting.background) == (80_000, 8, "")
     assert [column.label for column in found.columns] == ["dbc-det", "dbc-det+pamd"]
     assert [list(cell.scores) for cell in found.row(setting)] == [[0], [0]]
 
@@ -36,7 +36,7 @@ def test_the_demo_is_one_row_of_two_columns() -> None:
         ({"scale__name": "paper"}, "paper scale"),
         ({"scale__batch": 128}, "scale.batch=128"),
         ({"replay__capacity": 5000}, "replay.capacity=5000"),
-        ({"env__distractor": {"kind": "video"}}, "env.distractor.kind=video"),
+        ({"env__distractor": {"name": "video-hard", "source": "video"}}, "cheetah_run + video-hard, 2k"),
     ],
 )
 def test_budgets_tasks_scales_and_backgrounds_get_rows_of_their_own(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+import json
 from pathlib import Path
 
 import numpy as np
@@ -85,10 +86,20 @@ def test_a_variant_is_not_taken_for_the_paper_s_method(tmp_path: Path) -> None:
 
 def test_a_video_result_is_never_beside_a_plain_one(tmp_path: Path) -> None:
     write_run(tmp_path, seed=0)
-    write_run(tmp_path, seed=0, env__distractor={"kind": "video"})
-    found = rows(results.summary(compared(tmp_path), published.load("fig-video"), rng()))
-    assert [row["paper"] for row in found] == ["—", "≈248"]
-    assert found[1]["paper's budget"] == "not stated"
+    run = write_run(tmp_path, seed=0, env__distractor={"name": "video-hard", "source": "video"})
+    write_run(tmp_path, seed=0, env__distractor={"name": "static", "source": "noise"})
+    lines = [
+        json.loads(line) | {"unseen_returns": [3.0, 5.0]} for line in (run / "eval.jsonl").read_text().splitlines()
+    ]
+    (run / "eval.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    paper = [*published.load("table1"), *published.load("fig-video")]
+    found = rows(results.summary(compared(tmp_path), paper, rng()))
+    assert [(row["task"], row["paper"], row["return before unseen clips"]) for row in found] == [
+        ("cheetah_run", "350 ± 60", "—"),
+        ("cheetah_run + static", "—", "—"),
+        ("cheetah_run + video-hard", "≈248", "4.0"),
+    ]
+    assert found[2]["paper's budget"] == "not stated"
 
 
 def test_the_layout_keeps_scales_apart_and_budgets_in_rows(sweep: Path) -> None:

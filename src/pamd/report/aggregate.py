@@ -34,11 +34,19 @@ class Setting:
     action_repeat: int
     """0 where no run has said: it was left to the task, and none got to its first evaluation."""
     scale: str
-    distracted: bool
+    background: str
+    """The name of what is behind the task; "" where it is the task's own."""
+    video: bool
+    """Whether that is clips, as in the paper."""
     best: float | None
     """The highest return there is: 1000 in the DMControl suite; None where it is not known."""
     detail: str = ""
     """What tells it from another setting of the same task, budget and scale."""
+
+    @property
+    def name(self) -> str:
+        """The task and what is behind it: with another background it is another task."""
+        return f"{self.task} + {self.background}" if self.background else self.task
 
     @property
     def frames(self) -> int:
@@ -135,7 +143,7 @@ def compare(runs: Sequence[Run], groups: Mapping[str, Sequence[Path]] | None = N
         everywhere = {run.seed for (where, _), group in members.items() if where == setting for run in group}
         missing = tuple(sorted(everywhere - {run.seed for run in inside}))
         cells[setting, column] = Cell(setting, column, tuple(inside), missing)
-    order = sorted(set(settings), key=lambda s: (s.scale, s.task, s.decisions, s.label))
+    order = sorted(set(settings), key=lambda s: (s.scale, s.name, s.decisions, s.label))
     return Comparison(tuple(order), tuple(sorted(set(columns), key=lambda c: c.label)), cells)
 
 
@@ -210,7 +218,12 @@ def _settings(runs: Sequence[Run]) -> list[Setting]:
                 "replay.capacity": run.config.get("replay", {}).get("capacity"),
             }
         )
-    names = [f"{f['env.task']}, {short(f['decisions'])} decisions, {f['scale']['name']} scale" for f in facts]
+    behind = [fact.get("env.distractor") or {} for fact in facts]
+    names = [
+        f"{fact['env.task']}{' + ' + back.get('name', 'distractor') if back else ''},"
+        f" {short(fact['decisions'])} decisions, {fact['scale']['name']} scale"
+        for fact, back in zip(facts, behind, strict=True)
+    ]
     labels = labelled(names, facts)
     return [
         Setting(
@@ -219,11 +232,12 @@ def _settings(runs: Sequence[Run]) -> list[Setting]:
             fact["decisions"],
             fact["env.action_repeat"],
             fact["scale"]["name"],
-            fact.get("env.distractor") is not None,
+            back.get("name", "distractor") if back else "",
+            back.get("source") == "video",
             _best(fact),
             label.removeprefix(name).strip(" ()"),
         )
-        for name, label, fact in zip(names, labels, facts, strict=True)
+        for name, label, fact, back in zip(names, labels, facts, behind, strict=True)
     ]
 
 

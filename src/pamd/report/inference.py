@@ -27,7 +27,7 @@ def common(comparison: Comparison, scale: str, columns: Sequence[Column]) -> lis
     """The settings of a scale in which each of `columns` has a score; none where a task would count twice."""
     settings = [setting for setting in comparison.settings if setting.scale == scale]
     both = [s for s in settings if columns and all(_scored(comparison, s, column) for column in columns)]
-    return both if len({setting.task for setting in both}) == len(both) else []
+    return both if len({setting.name for setting in both}) == len(both) else []
 
 
 def scored_columns(comparison: Comparison, scale: str) -> list[Column]:
@@ -57,7 +57,7 @@ def aggregates(comparison: Comparison, scale: str, rng: np.random.Generator) -> 
         rows.append([column.label, str(len(scores)), str(runs), interval(found, 3), interval(gap, 3)])
     if not rows:
         return None
-    tasks = ", ".join(setting.task for setting in settings)
+    tasks = ", ".join(setting.name for setting in settings)
     notes = [
         f"Over {tasks}, each at its own budget. Returns are divided by 1000, the highest of a DMControl task."
         " Intervals: 95 %, bootstrap of runs within each task; none where a task has a single run."
@@ -83,7 +83,7 @@ def improvement(comparison: Comparison, scale: str, rng: np.random.Generator) ->
         a, b = ([comparison.cells[setting, column].array for setting in settings] for column in (x, y))
         found = estimate(probability_of_improvement, a, b, rng=rng)
         runs = f"{sum(map(len, a))} and {sum(map(len, b))}"
-        rows.append([f"{x.label} > {y.label}", ", ".join(s.task for s in settings), runs, interval(found, 2)])
+        rows.append([f"{x.label} > {y.label}", ", ".join(s.name for s in settings), runs, interval(found, 2)])
     if not rows:
         return None
     notes = [

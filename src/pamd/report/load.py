@@ -38,6 +38,8 @@ class Curve:
     """[N] wall time, interpolated between the rows of timing.jsonl; None outside of them."""
     returns: list[list[float]]
     """[N][episodes]"""
+    unseen: list[list[float]]
+    """[N][episodes]: the same before clips that training never shows; [] where an evaluation has none."""
     path: Path
 
 
@@ -78,6 +80,11 @@ class Run:
     def score(self) -> float:
         """The mean return of its last evaluation."""
         return float(np.mean(self.curve.returns[-1]))
+
+    @property
+    def unseen_score(self) -> float | None:
+        """The same before clips that training never shows; None where there are none."""
+        return float(np.mean(self.curve.unseen[-1])) if self.curve.unseen[-1] else None
 
 
 def load_runs(paths: Sequence[Path]) -> list[Run]:
@@ -140,6 +147,7 @@ def _load(path: Path) -> tuple[Curve, dict[str, Any], list[str]]:
             updates=[row["updates"] for row in rows],
             seconds=_seconds(decisions, logs["timing"][0]),
             returns=[row["returns"] for row in rows],
+            unseen=[row.get("unseen_returns", []) for row in rows],
             path=path,
         )
     except (OSError, ValueError, KeyError, TypeError) as error:

@@ -85,7 +85,7 @@ def _about(runs: Sequence[Run], comparison: Comparison) -> str:
         _count(len(runs), "run"),
         _count(len(methods), "method")
         + (f" in {len(comparison.columns)} variants" if len(methods) < len(comparison.columns) else ""),
-        _count(len({setting.task for setting in comparison.settings}), "task"),
+        _count(len({setting.name for setting in comparison.settings}), "task"),
         _count(len({run.seed for run in runs}), "seed"),
     ]
     words = (

@@ -77,7 +77,7 @@ def profiles(comparison: Comparison, scale: str, path: Path, rng: np.random.Gene
             axes.fill_between(thresholds, low, high, step="post", color=hue, alpha=0.15, linewidth=0)
     axes.set_xlabel("return / 1000")
     axes.set_ylabel("share of runs above it")
-    axes.set_title(f"Performance profiles, {scale} scale: {', '.join(s.task for s in settings)}", fontsize=9, wrap=True)
+    axes.set_title(f"Performance profiles, {scale} scale: {', '.join(s.name for s in settings)}", fontsize=9, wrap=True)
     axes.grid(alpha=0.25)
     axes.spines[["top", "right"]].set_visible(False)
     _legend(figure, {column.label: look[column] for column in columns})

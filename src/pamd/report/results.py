@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
+from numpy.typing import NDArray
 
 from pamd.published import Published
 from pamd.report.aggregate import Cell, Comparison, short
@@ -19,14 +20,17 @@ NONE = "—"
 def summary(comparison: Comparison, published: Sequence[Published], rng: np.random.Generator) -> Table:
     """Every cell: budget in three units, seeds, return, and what the paper has for that task and method."""
     columns = ["task", "method", "return, mean ± s.e.", "return, IQM [95 %]", "seeds"]
+    unseen = any(_unseen(cell) for cell in comparison.cells.values())
+    columns += ["return before unseen clips"] if unseen else []
     columns += ["decisions", "frames", "updates", "fidelity", "scale"]
     columns += ["paper", "same budget and scale?", "paper's budget", "paper's source"] if published else []
     rows = []
     for setting in comparison.settings:
         for cell in comparison.row(setting):
-            task = f"{setting.task} ({setting.detail})" if setting.detail else setting.task
-            row = [task, cell.column.label, returned(cell), _iqm(cell, rng), _seeds(cell), *_budget(cell)]
-            row += [cell.column.fidelity, setting.scale]
+            task = f"{setting.name} ({setting.detail})" if setting.detail else setting.name
+            row = [task, cell.column.label, returned(cell), _iqm(cell, rng), _seeds(cell)]
+            row += [_mean(_unseen(cell))] if unseen else []
+            row += [*_budget(cell), cell.column.fidelity, setting.scale]
             if published:
                 row += _beside(cell, matching(cell, published))
             rows.append(row)
@@ -51,7 +55,7 @@ def layout(comparison: Comparison, scale: str) -> Table:
     rows = []
     for setting in settings:
         cells = [comparison.cells.get((setting, column)) for column in columns]
-        budget = f"{setting.task} ({short(setting.decisions)})" + (f", {setting.detail}" if setting.detail else "")
+        budget = f"{setting.name} ({short(setting.decisions)})" + (f", {setting.detail}" if setting.detail else "")
         rows.append([budget, *(NONE if cell is None else f"{returned(cell)} (n={len(cell.scores)})" for cell in cells)])
     heads = [c.label if c.fidelity in c.label else f"{c.label} ({c.fidelity})" for c in columns]
     notes = ["In brackets after a task its budget in decisions, after a method its fidelity; n: seeds that finished."]
@@ -75,7 +79,8 @@ def matching(cell: Cell, published: Sequence[Published]) -> list[Published]:
     """The paper's returns for the task, background and method of a cell."""
     names = {cell.column.label, cell.column.method}
     rows = [p for p in published if p.quantity == "return" and p.task == cell.setting.task]
-    rows = [p for p in rows if p.method in names and p.video == cell.setting.distracted]
+    # Noise or a plain colour behind the task is neither what the paper has nor nothing.
+    rows = [p for p in rows if p.method in names and (cell.setting.video if p.video else not cell.setting.background)]
     exact = [p for p in rows if p.method == cell.column.label]
     # Two tables of the paper may print the same number.
     return list({(p.mean, p.error, p.decisions): p for p in reversed(exact or rows)}.values())[::-1]
@@ -83,9 +88,13 @@ def matching(cell: Cell, published: Sequence[Published]) -> list[Published]:
 
 def returned(cell: Cell) -> str:
     """mean ± standard error of the seeds that finished."""
-    if not cell.scores:
+    return _mean(cell.array)
+
+
+def _mean(values: Sequence[float] | NDArray[np.float64]) -> str:
+    if not len(values):
         return NONE
-    mean, error = mean_and_error(cell.array)
+    mean, error = mean_and_error(values)
     return f"{mean:.1f}" + ("" if error is None else f" ± {error:.1f}")
 
 
@@ -98,6 +107,11 @@ def interval(found: Estimate, digits: int = 1) -> str:
     if found.low is None or found.high is None:
         return word(found.value)
     return f"{word(found.value)} [{word(found.low)}, {word(found.high)}]"
+
+
+def _unseen(cell: Cell) -> list[float]:
+    """The scores before clips that training never shows, of the seeds that finished and have them."""
+    return [run.unseen_score for run in cell.runs if run.finished and run.unseen_score is not None]
 
 
 def _iqm(cell: Cell, rng: np.random.Generator) -> str:
