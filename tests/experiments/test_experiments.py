@@ -10,15 +10,14 @@ from pathlib import Path
 
 import pytest
 
+from pamd import published
 from pamd.cli.main import main
-from pamd.envs import EnvConfig
-from pamd.errors import ConfigError
+from pamd.errors import UnknownNameError
 from pamd.experiments import EXPERIMENTS, SCALES, Arm, Experiment
 from pamd.experiments.base import add
 from pamd.training import run_name
 
 NAMES = EXPERIMENTS.names()
-VIDEO = hasattr(EnvConfig("toy"), "distractor")
 HERE = Path(__file__).parents[2]
 
 
@@ -30,10 +29,6 @@ def test_looking_at_experiments_does_not_wait_for_torch() -> None:
 @pytest.mark.parametrize("name", NAMES)
 def test_every_run_builds_at_every_scale_and_no_two_are_the_same(name: str) -> None:
     experiment = EXPERIMENTS.get(name)
-    if name == "fig-video" and not VIDEO:
-        with pytest.raises(ConfigError, match="'fig-video' cannot be built here: unknown option of a run 'distractor'"):
-            experiment.runs("smoke")
-        return
     for scale, setting in SCALES.items():
         runs = experiment.runs(scale)
         assert len(runs) == setting.seeds * len(experiment.arms)
@@ -59,6 +54,18 @@ def test_paper_scale_is_the_papers() -> None:
     assert {run.config.method.name for run in runs} == {"dbc", "dbc-det", "dbc-det+pamd"}
 
 
+def test_a_part_of_an_experiment() -> None:
+    whole = EXPERIMENTS.get("table1").runs("cpu")
+    part = EXPERIMENTS.get("table1").runs("cpu", tasks=["finger_spin"], methods=["dbc", "dbc-det"], seeds=[2])
+    assert [(run.config.env.task, run.label, run.config.seed) for run in part] == [
+        ("finger_spin", "dbc", 2),
+        ("finger_spin", "dbc-det", 2),
+    ]
+    assert all(run in whole for run in part)
+    with pytest.raises(UnknownNameError, match=r"unknown task of table1 'finger_spn'.*finger_spin"):
+        EXPERIMENTS.get("table1").runs("cpu", tasks=["finger_spn"])
+
+
 def test_experiments_share_runs() -> None:
     table, figure = ({run_name(run.config) for run in EXPERIMENTS.get(n).runs("cpu")} for n in ("table1", "fig1-dbc"))
     assert figure < table
@@ -80,10 +87,8 @@ def test_each_confound_changes_one_thing() -> None:
 
 
 def test_published_numbers_that_are_there_are_named() -> None:
-    published = pytest.importorskip("pamd.published")
-    for name in NAMES:
-        if EXPERIMENTS.get(name).published is not None:
-            assert published.load(EXPERIMENTS.get(name).published)
+    named = [EXPERIMENTS.get(name).published for name in NAMES]
+    assert all(published.load(name) for name in named if name is not None)
 
 
 def test_the_page_about_experiments_has_them_all() -> None:
@@ -147,6 +152,8 @@ def test_what_is_computed_is_tabulated(name: str, tmp_path: Path) -> None:
         (["table1", "--plan", "--artefact-only"], "one of them"),
         (["fig-mlp", "--discard-replay"], "reads the replay"),
         (["lemma", "--artefact-only"], "it is computed"),
+        (["lemma", "--seeds", "1"], "it has no --tasks"),
+        (["table1", "--methods", "dbc-dat"], "'dbc-det'"),
     ],
 )
 def test_bad_words(words: list[str], says: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -170,11 +177,7 @@ def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.mark.parametrize("name", NAMES)
 def test_every_experiment_end_to_end(name: str, root: Path) -> None:
     """At smoke scale, which claims nothing but that everything runs."""
-    if name == "fig-video" and not VIDEO:
-        pytest.skip("this version has no distractors")
     experiment = EXPERIMENTS.get(name)
-    if name == "fig-mlp":
-        pytest.importorskip("pamd.diagnostics")
     assert main(["reproduce", name, "--scale", "smoke", "--root", str(root)]) == 0
     place = root / "artefacts" / f"{name}-smoke"
     if experiment.arms:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import json
 import statistics
 from collections.abc import Sequence
@@ -10,9 +9,11 @@ from pathlib import Path
 from typing import Any
 
 from pamd import durable
+from pamd.published import load as load_published
 from pamd.report import Curve, load_curve
+from pamd.report.page import build
 
-__all__ = ["draw_diagnostic", "write_artefact"]
+__all__ = ["write_artefact"]
 
 
 def write_artefact(
@@ -23,13 +24,9 @@ def write_artefact(
     rows = _rows([(label, curve) for label, curve in curves if curve.decisions])
     place.mkdir(parents=True, exist_ok=True)
     durable.replace(place / "results.json", (json.dumps({**about, "rows": rows}, indent=1) + "\n").encode())
-    _draw([curve for _, curve in curves if curve.decisions], place, title, published)
+    numbers = load_published(published) if published is not None else ()
+    build([curve.path for _, curve in curves if curve.decisions], place, title=title, published=numbers)
     return rows
-
-
-def draw_diagnostic(place: Path) -> None:
-    """Figures of the diagnostic in `place`, and its section of the page."""
-    importlib.import_module("pamd.report.diagnosed").draw(place)
 
 
 def _rows(curves: Sequence[tuple[str, Curve]]) -> list[dict[str, Any]]:
@@ -56,18 +53,3 @@ def _rows(curves: Sequence[tuple[str, Curve]]) -> list[dict[str, Any]]:
             }
         )
     return rows
-
-
-def _draw(curves: Sequence[Curve], place: Path, title: str, published: str | None) -> None:
-    """The page where this version has one, else the learning curves of each task."""
-    try:
-        build = importlib.import_module("pamd.report.page").build
-        load = importlib.import_module("pamd.published").load
-    except ModuleNotFoundError:
-        from pamd.report import learning_curves
-
-        for task in dict.fromkeys(curve.task for curve in curves):
-            learning_curves([curve for curve in curves if curve.task == task], place / task, title=f"{title}: {task}")
-        return
-    numbers = load(published) if published is not None else ()
-    build([curve.path for curve in curves], place, title=title, published=numbers)

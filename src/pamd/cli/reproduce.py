@@ -12,10 +12,11 @@ import tyro
 from rich.console import Console
 from rich.table import Table as Grid
 
-from pamd.cli.artefact import draw_diagnostic, write_artefact
+from pamd.cli.artefact import write_artefact
 from pamd.cli.sweep import Flat, How, carry_out, prepared, show_plan, summarise
 from pamd.errors import ConfigError, RunError, UnknownNameError
 from pamd.experiments import EXPERIMENTS, SCALES, Experiment
+from pamd.report.diagnosed import draw
 
 if TYPE_CHECKING:
     from pamd.benchmarks.measure import Options, Table
@@ -29,6 +30,8 @@ def reproduce(
     scale: str = "cpu",
     fidelity: Literal["paper", "released"] = "paper",
     seeds: tuple[int, ...] = (),
+    tasks: tuple[str, ...] = (),
+    methods: tuple[str, ...] = (),
     decisions: int | None = None,
     storage: Literal["memory", "mmap"] | None = None,
     root: Path = Path("runs"),
@@ -44,6 +47,8 @@ def reproduce(
         scale: paper, cpu (hours on two cores) or smoke (shows that it runs, and nothing else).
         fidelity: follow the paper's text or the released code where they differ.
         seeds: which; default 0, 1, ... as many as the scale has.
+        tasks: only these of its tasks.
+        methods: only these of its methods.
         decisions: budget of every run instead of the scale's.
         storage: of the replays; mmap needs disk instead of memory.
         root: where run directories are made; experiments that share a run share its directory.
@@ -63,8 +68,11 @@ def reproduce(
     console.print(f"scale {scale}: {SCALES[scale].what}", soft_wrap=True)
     place = out or root / "artefacts" / f"{name}-{scale}"
     if not experiment.arms:
+        if tasks or methods or seeds:
+            raise ConfigError(f"reproduce: {name} is computed, it has no --tasks, --methods or --seeds")
         return _tabulate(experiment, scale, place, plan, artefact_only, how.threads)
-    made, forecast = prepared(experiment.runs(scale, fidelity, seeds, decisions=decisions, storage=storage), root, how)
+    runs = experiment.runs(scale, fidelity, seeds, tasks, methods, decisions=decisions, storage=storage)
+    made, forecast = prepared(runs, root, how)
     show_plan(made, forecast)
     if plan:
         return 0
@@ -73,7 +81,7 @@ def reproduce(
     if not found:
         raise RunError(f"no run of {name} at scale {scale} has been evaluated in {root}: there is nothing to report")
     if experiment.after is not None and not artefact_only and code == 0:
-        draw_diagnostic(experiment.after(scale, found))
+        draw(experiment.after(scale, found))
     _write(experiment, scale, fidelity, found, len(made), place, console)
     return code
 

@@ -100,20 +100,33 @@ class Experiment:
             raise ConfigError(f"experiment {self.name!r} has two arms of one name; give one a variant")
 
     def runs(
-        self, scale: str = "paper", fidelity: Fidelity = "paper", seeds: Sequence[int] = (), **given: Any
+        self,
+        scale: str = "paper",
+        fidelity: Fidelity = "paper",
+        seeds: Sequence[int] = (),
+        tasks: Sequence[str] = (),
+        methods: Sequence[str] = (),
+        **given: Any,
     ) -> list[Labelled]:
         """Its runs, all arms of the first seed first, so that an unfinished sweep already compares.
 
-        `seeds` replaces the scale's own 0 .. n-1; `given` are words for `pamd.configure` (None: not said).
+        `seeds` replaces the scale's own 0 .. n-1; `tasks` and `methods` keep the arms of these alone, by task and by
+        label; `given` are words for `pamd.configure` (None: not said).
         """
         setting = SCALES.get(scale)
         if setting is None:
             raise UnknownNameError("scale of experiments", scale, SCALES)
+        chosen = self.arms
+        for kind, names, of in (("task", tasks, _task), ("method", methods, _label)):
+            for name in names:
+                if name not in map(of, self.arms):
+                    raise UnknownNameError(f"{kind} of {self.name}", name, sorted(set(map(of, self.arms))))
+            chosen = tuple(arm for arm in chosen if not names or of(arm) in names)
         try:
             return [
                 Labelled(arm.label, _configure(arm, scale, setting, fidelity=fidelity, seed=seed, **given))
                 for seed in (seeds or range(setting.seeds))
-                for arm in self.arms
+                for arm in chosen
             ]
         except ConfigError as error:
             raise ConfigError(f"experiment {self.name!r} cannot be built here: {error}") from None
@@ -122,6 +135,14 @@ class Experiment:
 def arms(budgets: Mapping[str, int], *methods: str, **fields: Any) -> tuple[Arm, ...]:
     """Every method on every task of `budgets` (task: the paper's decisions)."""
     return tuple(Arm(task, method, decisions, **fields) for task, decisions in budgets.items() for method in methods)
+
+
+def _task(arm: Arm) -> str:
+    return arm.task
+
+
+def _label(arm: Arm) -> str:
+    return arm.label
 
 
 def _configure(arm: Arm, scale: str, setting: Setting, **given: Any) -> TrainConfig:

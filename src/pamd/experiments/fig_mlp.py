@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -23,10 +22,8 @@ RESIDUAL: dict[str, dict[str, Any]] = {
 
 def residual(scale: str, runs: Sequence[tuple[str, Path]]) -> Path:
     """Fit PAMD and the MLP to their fixed points on the replay of the first SimSR run, encoder frozen and trainable."""
-    try:
-        diagnostics = importlib.import_module("pamd.diagnostics")
-    except ModuleNotFoundError:
-        raise ConfigError("the residual diagnostic of fig-mlp needs pamd.diagnostics, which is not here") from None
+    from pamd import diagnostics  # here, so that listing experiments does not import torch
+
     source = next(path for label, path in runs if label == "simsr")
     if not (source / "replay").is_dir():
         raise ConfigError(f"the residual diagnostic of fig-mlp reads {source / 'replay'}, which is gone")

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import base64
 import html
-import json
 import os
 import shlex
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 from urllib.parse import quote
 
 from pamd.errors import RunError
+from pamd.report.diagnosed import Section, read_section
 from pamd.report.load import Run
 from pamd.report.table import Table
 
@@ -40,10 +39,7 @@ def diagnostics(runs: Sequence[Run]) -> str:
     text = ""
     for run in runs:
         for file in sorted(run.path.glob("diagnostics/*/section.json")):
-            try:
-                text += _section(json.loads(file.read_text("utf-8")), file.parent, run)
-            except (OSError, ValueError, KeyError, TypeError) as error:
-                raise RunError(f"{file} is no readable section: {type(error).__name__}: {error}") from None
+            text += _section(read_section(file.parent), file.parent, run)
     return text
 
 
@@ -88,19 +84,17 @@ def provenance(runs: Sequence[Run], out: Path) -> str:
     return f"<p class=note>The commands are for the directory of this page.</p>{text}"
 
 
-def _section(section: dict[str, Any], directory: Path, run: Run) -> str:
-    """Title, paragraphs, tables {title, columns, rows}, figures {file, caption}: as `pamd diagnose` writes them."""
-    text = f"<h3>{html.escape(section['title'])}: {html.escape(run.path.resolve().name)}</h3>"
-    text += "".join(f"<p>{html.escape(paragraph)}</p>" for paragraph in section["paragraphs"])
-    for table in section["tables"]:
-        text += Table("", table["title"], table["columns"], table["rows"]).html()
-    for figure in section["figures"]:
+def _section(section: Section, directory: Path, run: Run) -> str:
+    text = f"<h3>{html.escape(section.title)}: {html.escape(run.path.resolve().name)}</h3>"
+    text += "".join(f"<p>{html.escape(paragraph)}</p>" for paragraph in section.paragraphs)
+    text += "".join(Table("", table.title, table.columns, table.rows).html() for table in section.tables)
+    for figure in section.figures:
         # Drawings with very many points are smaller as PNG.
-        drawn = [directory / f"{figure['file']}{suffix}" for suffix in (".svg", ".png")]
+        drawn = [directory / f"{figure.file}{suffix}" for suffix in (".svg", ".png")]
         there = [path for path in drawn if path.is_file()]
         if not there:
-            raise RunError(f"{directory} has no figure {figure['file']!r}, as SVG or PNG")
-        text += picture(min(there, key=lambda path: path.stat().st_size), figure["caption"])
+            raise RunError(f"{directory} has no figure {figure.file!r}, as SVG or PNG")
+        text += picture(min(there, key=lambda path: path.stat().st_size), figure.caption)
     return text
 
 

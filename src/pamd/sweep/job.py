@@ -13,8 +13,7 @@ from typing import Literal, NamedTuple
 
 from pamd.config import from_json, to_json
 from pamd.errors import PamdError, RunError, RunInterrupted
-from pamd.training import RunDirectory, Runtime, TrainConfig, run_name, train
-from pamd.training import config as training_config
+from pamd.training import RunDirectory, Runtime, TrainConfig, prepare, run_name, train
 
 __all__ = ["Job", "Outcome", "carry_out", "jobs"]
 
@@ -53,11 +52,10 @@ class Job:
 
 def jobs(runs: Iterable[tuple[str, TrainConfig]], root: Path, runtime: Runtime | None = None) -> list[Job]:
     """A job for every labelled config, each computation once; `runtime` replaces how they are carried out."""
-    # Clips of a distractor are chosen, and become part of a run's name, before it begins.
-    prepare = getattr(training_config, "prepare", lambda config: config)
     root = root.expanduser().absolute()  # a worker may have another working directory
     made: dict[str, Job] = {}
     for label, config in runs:
+        # Clips of a distractor are chosen, and become part of a run's name, before it begins.
         config = prepare(config)
         job = Job(label, config if runtime is None else dataclasses.replace(config, runtime=runtime), root)
         made.setdefault(job.name, job)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from pamd.training.config import Runtime, TrainConfig, run_name
+from pamd.training.config import Runtime, TrainConfig, prepare, run_name
 from pamd.training.loop import resume, train
 from pamd.training.run import RunDirectory
 
-__all__ = ["RunDirectory", "Runtime", "TrainConfig", "resume", "run_name", "train"]
+__all__ = ["RunDirectory", "Runtime", "TrainConfig", "prepare", "resume", "run_name", "train"]

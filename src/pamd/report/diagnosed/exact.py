@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from pamd.report.diagnosed.section import Picture, Section, Table, mean_and_error, number
+from pamd.report.diagnosed.section import Picture, Section, Table, number
 from pamd.report.figure import colour, save_figure
 
 __all__ = ["section"]
@@ -120,7 +120,7 @@ def _figure(cells: list[Cell], measure: str, label: str) -> Any:
                 own = _where(cells, mdp=mdp, metric=metric, encoder=encoder, distance=distance)
                 points = [(d, [c[measure] for c in own if c["latent_dim"] == d]) for d in dimensions]
                 points = [(d, values) for d, values in points if values]
-                means = [floor(mean_and_error(values)[0]) for _, values in points]
+                means = [floor(float(np.mean(values))) for _, values in points]
                 first = axes is grid[0, 0]
                 axes.plot(
                     [d for d, _ in points], means, color=colour(distance), marker="o", markersize=4, linewidth=1.8,

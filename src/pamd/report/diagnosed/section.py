@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import json
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -88,9 +87,3 @@ def _filled(value: Any, arrays: dict[str, Any]) -> Any:
 def number(value: float | None, digits: int = 3) -> str:
     """Short for a table; None stands for infinity, which JSON does not know."""
     return "∞" if value is None or value == float("inf") else f"{value:.{digits}g}"
-
-
-def mean_and_error(values: Sequence[float]) -> tuple[float, float]:
-    """Mean and standard error (0 for one value)."""
-    error = float(np.std(values, ddof=1)) / len(values) ** 0.5 if len(values) > 1 else 0.0
-    return float(np.mean(values)), error
