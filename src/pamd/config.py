@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 
 from pamd.errors import ConfigError, UnknownNameError
 
-__all__ = ["build", "check_choice", "check_positive", "from_json", "to_json"]
+__all__ = ["build", "check_choice", "check_positive", "check_whole", "from_json", "to_json"]
 
 C = TypeVar("C")
 
@@ -51,6 +51,13 @@ def check_positive(what: str, **values: float | None) -> None:
     for name, value in values.items():
         if value is not None and not 0 < value < float("inf"):
             raise ConfigError(f"{what}: {name} must be a finite number above 0, got {value!r}")
+
+
+def check_whole(what: str, name: str, value: Any, minimum: int) -> None:
+    """Raise ConfigError unless `value` is a whole number of at least `minimum`."""
+    # True is an int to Python; it is never meant as one here.
+    if isinstance(value, bool) or not isinstance(value, int) or value < minimum:
+        raise ConfigError(f"{what}: {name} must be a whole number of at least {minimum}, got {value!r}")
 
 
 def check_choice(what: str, name: str, value: str, choices: tuple[str, ...]) -> None:

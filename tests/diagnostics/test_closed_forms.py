@@ -12,6 +12,7 @@ import torch
 
 import pamd
 from pamd import exact
+from pamd.agent.meters import entropy_rank
 from pamd.diagnostics import absorption_ratio, denoising_factor, geometry_of, match
 from pamd.diagnostics import spectrum as of
 from pamd.diagnostics.absorption import absorption
@@ -27,7 +28,7 @@ def test_an_isotropic_matrix_has_full_effective_rank_and_nothing_else() -> None:
     d = 7
     G = torch.eye(d, dtype=torch.float64).expand(3, d, d) / d
     eigenvalues = of.spectrum(G)
-    assert of.effective_rank(eigenvalues) == pytest.approx([d] * 3)
+    assert entropy_rank(eigenvalues) == pytest.approx([d] * 3)
     assert of.condition_number(eigenvalues) == pytest.approx([1.0] * 3)
     assert of.off_diagonal_share(G).abs().max() < 1e-12
     assert of.anisotropy(G).abs().max() < 1e-12
@@ -38,7 +39,7 @@ def test_a_matrix_of_rank_one_has_effective_rank_one_and_is_singular() -> None:
     v = torch.full((4, 1), 0.5, dtype=torch.float64)
     G = (v @ v.T)[None]
     eigenvalues = of.spectrum(G)
-    assert of.effective_rank(eigenvalues).item() == pytest.approx(1.0)
+    assert entropy_rank(eigenvalues).item() == pytest.approx(1.0)
     assert of.condition_number(eigenvalues).item() == math.inf
     assert of.off_diagonal_share(G).item() == pytest.approx(12 / 16)
     assert of.anisotropy(G).item() == pytest.approx(math.sqrt(1 - 1 / 4))

@@ -24,7 +24,7 @@ from pamd.types import Batch, Latents, Pairs
 if TYPE_CHECKING:
     from pamd.agent.agent import Agent
 
-__all__ = ["effective_rank", "longest_latent", "read_meters", "warnings"]
+__all__ = ["effective_rank", "entropy_rank", "longest_latent", "read_meters", "warnings"]
 
 PROBE_STEPS = 20
 """Adam steps that the head alone is given on one batch."""
@@ -78,8 +78,16 @@ def effective_rank(z: Tensor) -> float:
     total = values.sum()
     if total <= 1e-12 * max(1.0, float(z.abs().max())):
         return 0.0
-    share = values / total
-    return float(torch.special.entr(share).sum().exp())
+    return float(entropy_rank(values))
+
+
+def entropy_rank(values: Tensor) -> Tensor:
+    """exp of the entropy of non-negative values taken as shares: d where all are equal, 1 where one is alone.
+
+    [..., d] -> [...].
+    """
+    entropy: Tensor = torch.special.entr(values / values.sum(-1, keepdim=True))
+    return entropy.sum(-1).exp()
 
 
 @torch.no_grad()

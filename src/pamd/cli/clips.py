@@ -3,14 +3,10 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 
-from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
-
+from pamd.cli.progress import Steps
 from pamd.envs import DistractorConfig, EnvConfig, prepare_env
-from pamd.envs.distractors.split import Report
 from pamd.training.config import TrainConfig
 
 __all__ = ["prepared", "prepared_env"]
@@ -25,8 +21,8 @@ def prepared(config: TrainConfig, say: Callable[[str], None]) -> TrainConfig:
 
 def prepared_env(config: EnvConfig, say: Callable[[str], None]) -> EnvConfig:
     """`config` with its clips chosen and decoded, and told."""
-    with _bar() as report:
-        made = prepare_env(config, report)
+    with Steps() as steps:
+        made = prepare_env(config, lambda done, total, name: steps("decoding clips", done, total))
     if made.distractor is not None:
         say(_described(made.distractor, config.size))
     return made
@@ -44,18 +40,3 @@ def _described(distractor: DistractorConfig, size: int) -> str:
     most = forecast(len(distractor.train) + len(distractor.unseen), size, distractor.frames) / 1e6
     where = f"at most {most:.0f} MB in {cache_directory()}"
     return f"distractor {distractor.name}: {'; '.join(sides)}; {where}"
-
-
-@contextmanager
-def _bar() -> Iterator[Report]:
-    console = Console(stderr=True)
-    columns = (
-        TextColumn("clips"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TimeRemainingColumn(),
-        TextColumn("{task.description}"),
-    )
-    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
-        task = bar.add_task("", total=None)
-        yield lambda done, total, name: bar.update(task, completed=done, total=total, description=name)

@@ -18,10 +18,7 @@ What = Literal["methods", "distances", "operators", "scales", "tasks", "distract
 
 
 def show(
-    what: Annotated[
-        Literal["methods", "distances", "operators", "scales", "tasks", "distractors", "experiments"],
-        tyro.conf.Positional,
-    ] = "methods",
+    what: Annotated[What, tyro.conf.Positional] = "methods",
     /,
     diff: tuple[str, str] | None = None,
     fidelity: Literal["paper", "released"] = "paper",

@@ -12,6 +12,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from pamd.agent.meters import entropy_rank
 from pamd.diagnostics import spectrum as of
 from pamd.diagnostics.source import Progress, Trained, choose, open_run, quiet
 from pamd.distances import DISTANCES, Distance
@@ -121,7 +122,7 @@ def geometry_of(
     x, y = z[i], z[j]
     G = distance.matrix(x, y)
     eigenvalues = of.spectrum(G)
-    rank = of.effective_rank(eigenvalues)
+    rank = entropy_rank(eigenvalues)
     value = distance(x, y)
     lower, upper = distance.bounds(x, y)
     inputs = rehu_inputs(distance, x, y)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-__all__ = ["anisotropy", "condition_number", "effective_rank", "off_diagonal_share", "pair_variation", "spectrum"]
+__all__ = ["anisotropy", "condition_number", "off_diagonal_share", "pair_variation", "spectrum"]
 
 
 def spectrum(G: Tensor) -> Tensor:
@@ -18,16 +18,6 @@ def spectrum(G: Tensor) -> Tensor:
 def condition_number(eigenvalues: Tensor) -> Tensor:
     """Largest over smallest; infinity where the smallest is 0. [P, d] -> [P]."""
     return eigenvalues[:, 0] / eigenvalues[:, -1]
-
-
-def effective_rank(eigenvalues: Tensor) -> Tensor:
-    """exp of the entropy of the eigenvalues taken as shares: d where G is isotropic, 1 where it has rank one.
-
-    [P, d] -> [P].
-    """
-    share = eigenvalues / eigenvalues.sum(-1, keepdim=True)
-    entropy: Tensor = torch.special.entr(share)
-    return entropy.sum(-1).exp()
 
 
 def off_diagonal_share(G: Tensor) -> Tensor:

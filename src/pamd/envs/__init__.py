@@ -6,9 +6,9 @@ import dataclasses
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from pamd import config as _config
+from pamd.config import build, check_whole
 from pamd.envs.backend import Backend, import_simulator, probe_backends
-from pamd.envs.config import EnvConfig, check_whole
+from pamd.envs.config import EnvConfig
 from pamd.envs.distractors import DistractorConfig, distractor
 from pamd.envs.task import FAMILIES, Outcome, Task, default_action_repeat, make_task
 from pamd.errors import ConfigError
@@ -127,6 +127,6 @@ def make_vector_env(task: str, count: int, *, seed: int = 0, render_size: int | 
     check_whole(f"environment {task!r}", "count", count, 1)
     check_whole(f"environment {task!r}", "seed", seed, 0)
     behind = named_distractor(options.pop("distractor", None), options.pop("videos", None))
-    config = _config.build(EnvConfig, {"task": task, **options}, f"environment {task!r}")
+    config = build(EnvConfig, {"task": task, **options}, f"environment {task!r}")
     config = prepare_env(dataclasses.replace(config, distractor=behind))
     return Workers(config, count, seed, render_size)

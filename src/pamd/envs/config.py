@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal
 
-from pamd.config import check_choice
+from pamd.config import check_choice, check_whole
 from pamd.envs.distractors.config import DistractorConfig
 from pamd.errors import ConfigError
 
-__all__ = ["EnvConfig", "check_whole"]
+__all__ = ["EnvConfig"]
 
 MINIMUM_SIZE = 12
 """Below this many pixels a side, nothing that a task shows can be told apart."""
@@ -55,10 +55,3 @@ class EnvConfig:
     def what(self) -> str:
         """How errors name it."""
         return f"environment {self.task!r}"
-
-
-def check_whole(what: str, name: str, value: Any, minimum: int) -> None:
-    """Raise ConfigError unless `value` is a whole number of at least `minimum`."""
-    # True is an int to Python; it is never meant as one here.
-    if isinstance(value, bool) or not isinstance(value, int) or value < minimum:
-        raise ConfigError(f"{what}: {name} must be a whole number of at least {minimum}, got {value!r}")

@@ -9,7 +9,7 @@ import gymnasium
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from pamd.envs.config import check_whole
+from pamd.config import check_whole
 from pamd.envs.task import Task
 from pamd.errors import ConfigError, ShapeError, TaskError
 

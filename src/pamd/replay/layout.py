@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from pamd.config import check_choice, check_positive
+from pamd.config import check_choice, check_whole
 from pamd.errors import ConfigError
 
 __all__ = ["ASSUMED_RATIO", "CHUNK", "MINIMUM_MARGIN", "STORAGES", "Column", "Layout", "ReplayConfig"]
@@ -38,8 +38,7 @@ class ReplayConfig:
     first 1024 frames."""
 
     def __post_init__(self) -> None:
-        _check_whole(capacity=self.capacity)
-        check_positive("replay", capacity=self.capacity)
+        check_whole("replay", "capacity", self.capacity, 1)
         check_choice("replay", "storage", self.storage, STORAGES)
 
 
@@ -69,17 +68,13 @@ class Layout:
 
     def __post_init__(self) -> None:
         ReplayConfig(self.capacity, self.storage)
-        _check_whole(margin=self.margin, action_dim=self.action_dim, frame_stack=self.frame_stack)
+        check_whole("replay", "margin", self.margin, 0)
+        check_whole("replay", "action_dim", self.action_dim, 1)
+        check_whole("replay", "frame_stack", self.frame_stack, 1)
         if not isinstance(self.frame_shape, tuple) or len(self.frame_shape) != 3:
             raise ConfigError(f"replay: frame_shape must be a tuple (C, H, W), got {self.frame_shape!r}")
-        channels, height, width = self.frame_shape
-        _check_whole(channels=channels, height=height, width=width)
-        check_positive("replay: frame_shape", channels=channels, height=height, width=width)
-        if self.action_dim < 1 or self.frame_stack < 1 or self.margin < 0:
-            raise ConfigError(
-                "replay: action_dim and frame_stack must be at least 1 and margin at least 0, "
-                f"got {self.action_dim}, {self.frame_stack} and {self.margin}"
-            )
+        for name, length in zip(("channels", "height", "width"), self.frame_shape, strict=True):
+            check_whole("replay: frame_shape", name, length, 1)
         if self.capacity < self.frame_stack + 1:
             raise ConfigError(
                 f"replay: capacity {self.capacity} cannot hold one transition of frame_stack {self.frame_stack}; "
@@ -135,9 +130,3 @@ class Layout:
     def _incompressible(self) -> int:
         # One chunk more: none lies across the end of the memory, so up to one is lost there.
         return (self.chunks + 1) * CHUNK * self.columns["frames"].row_bytes
-
-
-def _check_whole(**values: int) -> None:
-    for name, value in values.items():
-        if type(value) is not int:
-            raise ConfigError(f"replay: {name} must be a whole number (int), got {value!r}")
