@@ -91,7 +91,7 @@ def learn(method: str, seed: int, root: Path) -> Learned:
     return Learned(returned, float(np.corrcoef(distance, gap)[0, 1]), float(distance.mean()))
 
 
-@pytest.mark.parametrize("seed", [0, 1, 2])
+@pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.slow) for seed in (1, 2))])
 @pytest.mark.parametrize("method", METHODS)
 def test_learns_the_toy(method: str, seed: int, tmp_path: Path) -> None:
     learned = learn(method, seed, tmp_path)

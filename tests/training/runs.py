@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
+import tempfile
 from pathlib import Path
 from typing import Any
 
+from pamd.config import from_json, to_json
 from pamd.configuration import configure
-from pamd.training import Runtime, TrainConfig
+from pamd.training import Runtime, TrainConfig, train
 
 QUIET = Runtime(device="cpu", threads=1, video="off", tensorboard=False)
 
@@ -29,3 +32,14 @@ def products(run: Path) -> dict[str, bytes]:
         "tensors": (last / "tensors.safetensors").read_bytes(),
         "at": last.name.encode(),
     }
+
+
+def undisturbed(config: TrainConfig) -> dict[str, bytes]:
+    """The products of `config` trained in one go; the same config is trained once."""
+    return _undisturbed(to_json(config))
+
+
+@functools.cache
+def _undisturbed(config: str) -> dict[str, bytes]:
+    with tempfile.TemporaryDirectory() as root:
+        return products(train(from_json(TrainConfig, config, "config"), Path(root)))

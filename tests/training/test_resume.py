@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import os
 import signal
@@ -13,7 +14,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from tests.training.runs import products, toy
+from tests.training.runs import products, toy, undisturbed
 
 from pamd.config import to_json
 from pamd.errors import CheckpointError, RunInterrupted
@@ -39,12 +40,19 @@ def only(root: Path) -> Path:
     return run
 
 
-@pytest.mark.parametrize("method", ["simsr+pamd", "mico"])
-@pytest.mark.parametrize("storage", ["memory", "mmap"])
-def test_killed_at_arbitrary_moments(tmp_path: Path, method: str, storage: str) -> None:
+@pytest.mark.parametrize(
+    ("storage", "method"),
+    [
+        ("memory", "simsr+pamd"),
+        ("mmap", "mico"),
+        pytest.param("memory", "mico", marks=pytest.mark.slow),
+        pytest.param("mmap", "simsr+pamd", marks=pytest.mark.slow),
+    ],
+)
+def test_killed_at_arbitrary_moments(tmp_path: Path, storage: str, method: str) -> None:
     # A replay that wraps around several times, so that what was overwritten matters too.
     config = toy(method, storage=storage, capacity=25)
-    straight = products(train(config, tmp_path / "straight"))
+    straight = undisturbed(config)
     root, rng = tmp_path / "killed", np.random.default_rng(len(method) + len(storage))
     kills = 0
     for _ in range(40):
@@ -97,7 +105,7 @@ setattr(owner, name, deadly)
 def test_killed_where_a_clock_may_miss(tmp_path: Path, owner: str, function: str, call: int) -> None:
     """Inside the sync of the replay, a checkpoint, its renaming, an evaluation, a log row."""
     config = toy(capacity=25)
-    straight = products(train(config, tmp_path / "straight"))
+    straight = undisturbed(config)
     root, file = tmp_path / "killed", tmp_path / "killed.json"
     file.write_text(to_json(config))
     words = [sys.executable, "-c", DEADLY + SCRIPT, str(file), str(root), owner, function, str(call)]
@@ -107,8 +115,8 @@ def test_killed_where_a_clock_may_miss(tmp_path: Path, owner: str, function: str
 
 
 def test_signals_checkpoint_and_resume(tmp_path: Path) -> None:
-    config = toy(decisions=400, checkpoint_every=400, evaluate_every=400)
-    straight = products(train(config, tmp_path / "straight"))
+    config = dataclasses.replace(toy(decisions=400, checkpoint_every=400, evaluate_every=400), log_every=100)
+    straight = undisturbed(config)
     for number in (signal.SIGINT, signal.SIGTERM):
         root = tmp_path / number.name
         process = start(config, root)
@@ -157,7 +165,7 @@ def test_a_damaged_newest_checkpoint_falls_back_and_says_so(
     tmp_path: Path, name: str, damage: Callable[[bytes], bytes]
 ) -> None:
     config = toy(checkpoint_every=15)
-    straight = products(train(config, tmp_path / "straight"))
+    straight = undisturbed(config)
     with pytest.raises(RunInterrupted):
         train(config, tmp_path / "damaged", Ears(stop_at=35))
     run = only(tmp_path / "damaged")

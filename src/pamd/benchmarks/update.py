@@ -10,10 +10,12 @@ import torch
 from torch.utils.flop_counter import FlopCounterMode
 
 from pamd.agent import Agent, Scale
+from pamd.agent.meters import read_meters
 from pamd.benchmarks.measure import Options, Table, interleave, limit, matrix_product, milliseconds, ratio
 from pamd.benchmarks.naive import NaiveAgent
 from pamd.distances import Distance
 from pamd.methods import method, scale
+from pamd.training import TrainConfig
 from pamd.training.allocator import keep_freed_memory, return_freed_memory
 from pamd.types import Batch
 
@@ -32,6 +34,7 @@ def measure(options: Options) -> Table:
         "of the limit: floating-point operations of this update at the rate of a 2048 x 2048 matrix product in the "
         "same turn. The sequential schedule needs more operations than the joint one, so compare times, not shares.",
         "of it the head: PAMD's forward on both sides, penalty, backward and Adam step, as a share of the update.",
+        f"meters on top: what is read of the agent with every logged row, once in {TrainConfig.log_every} updates.",
         "memory kept: the same with our allocator setting, which research code does not have.",
         "A turn is two updates: the actor learns in every second one.",
     )
@@ -51,6 +54,7 @@ def _rows(name: str, options: Options) -> list[dict[str, Any]]:
     distance = agents["joint"].nets.distance
     head = head_of_an_update(distance, len(batch))
     runs |= {"head": lambda: (head(), head()), "product": matrix_product()}
+    runs["meters"] = lambda: read_meters(agents["joint"], batch)
     seconds = interleave(runs, options.repetitions)
     rows = []
     for key in list(runs)[:4]:
@@ -60,7 +64,10 @@ def _rows(name: str, options: Options) -> list[dict[str, Any]]:
         row["x yardstick"] = str(ratio(seconds["yardstick"], seconds[key]))
         row["GFLOP"] = round(operations / 2e9, 1)
         row["of the limit"] = str(limit(operations, seconds[key], seconds["product"]))
-        row["of it the head"] = "" if key.startswith("yardstick") else str(ratio(seconds["head"], seconds[key]))
+        ours = not key.startswith("yardstick")
+        row["of it the head, %"] = str(ratio(seconds["head"], seconds[key], 100)) if ours else ""
+        often = 2 / TrainConfig.log_every  # once in so many turns
+        row["meters on top, %"] = str(ratio(seconds["meters"], seconds[key], 100 * often)) if ours else ""
         rows.append(row)
     return rows
 
