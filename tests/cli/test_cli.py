@@ -20,6 +20,9 @@ def test_train_resume_eval_and_config(tmp_path: Path, capsys: pytest.CaptureFixt
     runs = str(tmp_path / "runs")
     assert main(["train", "toy", "--method", "dbc-det+pamd", *SMALL, "--runs", runs]) == 0
     (run,) = (tmp_path / "runs").iterdir()
+    runtime = json.loads((run / "config.json").read_text())["runtime"]
+    said = {"device": "cpu", "threads": 1, "tensorboard": False}  # and what was not, is the default
+    assert runtime == {**said, "video": "last", "wandb": None}
     assert main(["resume", str(run)]) == 0
     assert "finished already" in capsys.readouterr().err
     assert main(["eval", str(run), "--episodes", "2"]) == 0

@@ -14,7 +14,7 @@ from pamd.cli.sweep import How, prepared
 from pamd.config import to_json
 from pamd.configuration import configure
 from pamd.replay import forecast
-from pamd.sweep import plan
+from pamd.sweep import BACKENDS, Resources, plan
 from pamd.sweep.forecast import ACTIONS, PROCESS, RATES
 from pamd.training.session import replay_plan
 
@@ -22,7 +22,7 @@ PAPER = [("simsr+pamd", configure("cheetah_run", "simsr+pamd", seed=seed)) for s
 
 
 def test_memory_is_of_those_at_a_time_and_disk_of_all(tmp_path: Path) -> None:
-    made, found = prepared(PAPER, tmp_path, How(workers=2, threads=1))
+    made, found = prepared(PAPER, tmp_path, How(resources=Resources(workers=2, threads=1)))
     capacity, margin = replay_plan(made[0].config)
     one = forecast(capacity, (3, 84, 84), ACTIONS, margin)
     assert 21e9 < one.bytes_memory < 23e9
@@ -34,7 +34,7 @@ def test_memory_is_of_those_at_a_time_and_disk_of_all(tmp_path: Path) -> None:
 
 
 def test_runs_that_were_made_are_the_better_measure(tmp_path: Path) -> None:
-    made, before = prepared(PAPER, tmp_path, How(workers=1, threads=2))
+    made, before = prepared(PAPER, tmp_path, How(resources=Resources(workers=1, threads=2)))
     assert "pamd bench pipeline" in before.sources[0]
     made[0].path.mkdir()
     (made[0].path / "config.json").write_text(to_json(made[0].config))
@@ -74,8 +74,7 @@ def test_too_much_memory_is_refused_before_anything_starts(
 
 
 def test_the_shares_of_threads() -> None:
-    assert dataclasses.astuple(How().resources())[:2] == (None, None)
-    from pamd.sweep import BACKENDS, Resources
+    assert dataclasses.astuple(How().resources)[:2] == (None, None)
 
     assert BACKENDS.get("local").share(Resources(workers=3, threads=2), 9) == (3, 2)
     assert BACKENDS.get("local").share(Resources(workers=3), 1)[0] == 1

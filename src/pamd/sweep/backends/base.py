@@ -19,13 +19,13 @@ class Resources:
     """What runs may take."""
 
     workers: int | None = None
-    """Runs at a time; None: local, one a core; elsewhere as many as there is room for."""
+    """Runs at a time (local: one a core; ray, slurm: as many as there is room for)."""
     threads: int | None = None
-    """CPU threads of each; None: local, the cores divided among the workers; elsewhere 2."""
+    """CPU threads of a run (local: the cores divided among the workers; else 2)."""
     gpus: float = 0.0
-    """GPUs of each, where a scheduler hands them out (a half: two runs share one)."""
+    """GPUs of a run, where ray or slurm hands them out (a half: two runs share one)."""
     address: str | None = None
-    """Of a Ray cluster; None: one of its own on this machine."""
+    """Of a Ray cluster: HOST:PORT, ray://HOST:PORT or auto; none: this machine alone."""
     partition: str | None = None
     """Of Slurm."""
     hours: float = 24.0
