@@ -41,6 +41,11 @@ def test_slurm_without_slurm(monkeypatch: pytest.MonkeyPatch) -> None:
         BACKENDS.get("slurm")(Resources())
 
 
+def test_slurm_does_not_round_half_a_gpu_down_to_none() -> None:
+    with pytest.raises(ConfigError, match=r"whole GPUs, got 0\.5"):
+        BACKENDS.get("slurm")(Resources(gpus=0.5))
+
+
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("address", ["127.0.0.1:9", "ray://127.0.0.1:9"])
 def test_an_address_that_does_not_answer(address: str) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import shutil
 import time
 from typing import Any
 
@@ -35,11 +36,13 @@ class Slurm(Backend):
 
     def __init__(self, resources: Resources) -> None:
         super().__init__(resources)
+        if resources.gpus % 1:
+            raise ConfigError(f"--backend slurm hands out whole GPUs, got {resources.gpus} a run")
         try:
             self._submitit: Any = importlib.import_module("submitit")
         except ModuleNotFoundError:
             raise ConfigError("--backend slurm needs submitit: pip install 'pamd[slurm]'") from None
-        if self.cluster is None and importlib.import_module("shutil").which("srun") is None:
+        if self.cluster is None and shutil.which("srun") is None:
             raise ResourceError("--backend slurm needs Slurm, and there is no `srun` on this machine")
         self._jobs: dict[str, Any] = {}
 
