@@ -77,6 +77,8 @@ def test_bad_names() -> None:
         method("simrs+pamd")
     with pytest.raises(UnknownNameError, match="'pamd'"):
         method("simsr+pmad")
+    with pytest.raises(UnknownNameError, match="unknown distance ''"):
+        method("simsr+")
     with pytest.raises(UnknownNameError, match="fidelity"):
         method("simsr", "exact")  # type: ignore[arg-type]
     with pytest.raises(UnknownNameError, match="'latent_dim'"):

@@ -5,7 +5,20 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-__all__ = ["replace", "sync_directory", "write"]
+from pamd.errors import ResourceError
+
+__all__ = ["check_directory", "replace", "sync_directory", "write"]
+
+
+def check_directory(path: Path, what: str) -> None:
+    """ResourceError unless the directory `path` is there, or can be made, and may be written to."""
+    there = path.expanduser().absolute()
+    while not there.exists() and there != there.parent:
+        there = there.parent
+    if not there.is_dir():
+        raise ResourceError(f"{what} {path} cannot be a directory: {there} is a file")
+    if not os.access(there, os.W_OK | os.X_OK):
+        raise ResourceError(f"{what} {path} cannot be written: no permission in {there}")
 
 
 def write(path: Path, data: bytes) -> None:

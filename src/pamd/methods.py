@@ -134,13 +134,13 @@ SCALES = {
 
 def method(name: str, fidelity: Fidelity = "paper", **fields: Any) -> Method:
     """The method called `name`, "pipeline" or "pipeline+distance"; `fields` of the record win over it."""
-    pipeline, _, comparator = name.partition("+")
+    pipeline, plus, comparator = name.partition("+")
     if pipeline not in PIPELINES:
         raise UnknownNameError("method", name, names())
     if fidelity not in ("paper", "released"):
         raise UnknownNameError("fidelity", fidelity, ("paper", "released"))
     made = PIPELINES[pipeline](fidelity)
-    if comparator:
+    if plus:
         made = _with_distance(made, comparator)
     unknown = [key for key in fields if key not in {f.name for f in dataclasses.fields(Method)}]
     if unknown:

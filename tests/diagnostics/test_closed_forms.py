@@ -190,3 +190,17 @@ def test_a_ledger_goes_on_where_it_was_and_mixes_nothing(tmp_path: Path) -> None
     assert Ledger(path, {"steps": 3, "strides": (2, 1)}).rows() == [{"x": 1.5}, {"x": 2.0}]
     with pytest.raises(ConfigError, match="steps 3 against 4"):
         Ledger(path, {"steps": 4, "strides": (2, 1)})
+    with pytest.raises(ConfigError, match=r"settings \(steps 3 against 4\);"):
+        Ledger(path, {"steps": 4, "strides": (2, 1)})
+    path.write_text(path.read_text().replace('"key": "a"', '"key": '))
+    with pytest.raises(ConfigError, match=r"rows\.jsonl, line 2 is damaged"):
+        Ledger(path, {"steps": 3, "strides": (2, 1)})
+
+
+def test_a_ledger_without_rows_stands_in_nobody_s_way(tmp_path: Path) -> None:
+    path = tmp_path / "rows.jsonl"
+    Ledger(path, {"steps": 3})
+    assert not path.exists()
+    path.write_text('{"settings": {"steps": 4}}\n')
+    Ledger(path, {"steps": 3}).add("a", {"x": 1})
+    assert Ledger(path, {"steps": 3}).rows() == [{"x": 1}]

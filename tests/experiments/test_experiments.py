@@ -152,7 +152,7 @@ def test_what_is_computed_is_tabulated(name: str, tmp_path: Path) -> None:
         (["table1", "--plan", "--artefact-only"], "one of them"),
         (["fig-mlp", "--discard-replay"], "reads the replay"),
         (["lemma", "--artefact-only"], "it is computed"),
-        (["lemma", "--seeds", "1"], "it has no --tasks"),
+        (["lemma", "--seeds", "1"], "it has no --seeds"),
         (["table1", "--methods", "dbc-dat"], "'dbc-det'"),
     ],
 )

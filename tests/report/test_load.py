@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 from pathlib import Path
 
@@ -43,7 +44,7 @@ def test_a_half_written_last_line_is_left_out_and_said(tmp_path: Path) -> None:
         (b"\0\0\0\0", "line 4 is damaged"),
         (b'{"decisions": 30', "line 4 is damaged"),
         (b"", "line 4 is damaged"),
-        (b'{"decisions": 3000}', "KeyError: 'returns'"),
+        (b'{"decisions": 3000}', "line 4: frames must be a number, got None"),
         (b'{"decisions": 1500, "frames": 1, "updates": 1, "returns": [1]}', "1500 come after 2000"),
         (b'{"decisions": 3000, "frames": 1, "updates": 1, "returns": [NaN]}', "finite"),
         (b'{"decisions": 3000, "frames": 1, "updates": 1, "returns": []}', "finite"),
@@ -98,8 +99,30 @@ def test_unreadable_configs_are_named(tmp_path: Path) -> None:
     text = (run / "config.json").read_text()
     for damaged in (text[:100], "[]", text.replace('"decisions"', '"decision"'), ""):
         (run / "config.json").write_text(damaged)
-        with pytest.raises(RunError, match="no readable run"):
+        with pytest.raises(RunError, match=r"config\.json (cannot be read|is no config of a run)"):
             load_run(run)
+    (run / "config.json").write_text(text.replace('"seed": 0', '"seed": "zero"'))
+    with pytest.raises(RunError, match="seed is 'zero', not int"):
+        load_run(run)
+
+
+@pytest.mark.parametrize(
+    ("row", "says"),
+    [
+        ("5", "must be a record, got 5"),
+        ('{"decisions": 9000, "frames": 9, "updates": 9}', "returns must be finite numbers, got []"),
+        ('{"decisions": "abc", "frames": 9, "updates": 9, "returns": [1]}', "decisions must be a number, got 'abc'"),
+        ('{"decisions": 9000, "frames": "abc", "updates": 9, "returns": [1]}', "frames must be a number, got 'abc'"),
+        ('{"decisions": 9000, "frames": 9, "updates": 9, "returns": ["a"]}', "returns must be finite numbers"),
+    ],
+)
+def test_a_row_that_is_no_evaluation_is_named_with_its_line(tmp_path: Path, row: str, says: str) -> None:
+    run = write_run(tmp_path)
+    with (run / "eval.jsonl").open("a") as file:
+        file.write(row + "\n")
+    line = len((run / "eval.jsonl").read_text().splitlines())
+    with pytest.raises(RunError, match=re.escape(f"eval.jsonl, line {line}") + ".*" + re.escape(says)):
+        load_run(run)
 
 
 def test_a_run_before_its_first_evaluation_is_there(tmp_path: Path) -> None:

@@ -168,7 +168,7 @@ def test_the_command_line_without_torch(tmp_path: Path) -> None:
         ([], "there is no run to report on"),
         (["nowhere"], "nowhere cannot be read"),
         ([str(DEMO.parent / "bench")], "holds none"),
-        ([str(DEMO), "--out", "/dev/null/x"], "cannot write the report"),
+        ([str(DEMO), "--out", "/dev/null/x"], "--out /dev/null/x cannot be a directory: /dev/null is a file"),
     ],
 )
 def test_bad_words_get_one_clear_line(

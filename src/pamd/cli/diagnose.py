@@ -58,7 +58,7 @@ def residual(
         )  # fmt: skip
 
     dimension = latent_dim or 50
-    heads = [str(diagnostics.match(name, dimension, match or "pamd")) for name in distances]
+    heads = ["matched heads:", *(f"  {diagnostics.match(name, dimension, match or 'pamd')}" for name in distances)]
     _carry_out(compute, place, threads, before=heads)
 
 
@@ -157,7 +157,7 @@ def _carry_out(
         except KeyboardInterrupt:
             # Only what keeps its parts as they are finished has something to show now.
             if not any(place.glob("*.jsonl")):
-                raise
+                raise RunInterrupted("interrupted before anything was finished") from None
             stopped, result = True, compute(progress, True)
         if stopped and not (getattr(result, "curves", ()) or getattr(result, "cells", ())):
             raise RunInterrupted("interrupted before anything was finished")

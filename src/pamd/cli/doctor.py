@@ -8,6 +8,9 @@ from pathlib import Path
 
 from rich.console import Console
 
+from pamd.durable import check_directory
+from pamd.errors import ResourceError
+
 __all__ = ["doctor"]
 
 
@@ -61,7 +64,12 @@ def doctor(runs: Path = Path("runs")) -> int:
         "memory",
         f"{memory:.1f} GB available; a replay of 1M transitions at 84x84 takes 21.2 GB (mmap: disk)",
     )
-    line(disk > 25, "disk", f"{disk:.1f} GB free for {runs}")
+    try:
+        check_directory(runs, "--runs")
+    except ResourceError as error:
+        line(False, "disk", str(error))
+    else:
+        line(disk > 25, "disk", f"{disk:.1f} GB free for {runs}")
     clips = len(installed_clips())
     more = (
         "" if clips >= ENOUGH else "; procedural ones beside them (pip install 'pamd[distractors]' brings natural ones)"

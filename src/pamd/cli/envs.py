@@ -11,6 +11,7 @@ import tyro
 from numpy.typing import NDArray
 from rich.console import Console
 
+from pamd.durable import check_directory
 from pamd.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -62,6 +63,7 @@ def envs(
 
     if min(episodes, decisions) < 1 or seed < 0:
         raise ConfigError("preview: episodes and decisions must be at least 1, and seed at least 0")
+    check_directory(output, "--output")
     console = Console(stderr=True)
 
     def say(message: str) -> None:

@@ -9,6 +9,7 @@ import tyro
 from rich.console import Console
 
 from pamd import published
+from pamd.durable import check_directory
 from pamd.report import page
 
 __all__ = ["report"]
@@ -30,6 +31,7 @@ def report(
         paper: which of the paper's numbers stand beside: table1, fig1-dbc, fig1-independent, fig-diagonal, fig-trace,
             fig-video, fig-mlp, table-reference, table-flops, table-scaling.
     """
+    check_directory(out, "--out")
     beside = [row for name in paper for row in published.load(name)]
     written = page.build(runs, out, title=title, published=beside)
     Console(stderr=True).print(f"{written}", highlight=False, soft_wrap=True)

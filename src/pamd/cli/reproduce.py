@@ -14,9 +14,12 @@ from rich.table import Table as Grid
 
 from pamd.cli.artefact import write_artefact
 from pamd.cli.sweep import Flat, How, carry_out, prepared, show_plan, summarise
+from pamd.cli.train import Storage
+from pamd.durable import check_directory
 from pamd.errors import ConfigError, RunError, UnknownNameError
 from pamd.experiments import EXPERIMENTS, SCALES, Experiment
 from pamd.report.diagnosed import draw
+from pamd.sweep.state import look
 
 if TYPE_CHECKING:
     from pamd.benchmarks.measure import Options, Table
@@ -33,7 +36,7 @@ def reproduce(
     tasks: tuple[str, ...] = (),
     methods: tuple[str, ...] = (),
     decisions: int | None = None,
-    storage: Literal["memory", "mmap"] | None = None,
+    storage: Storage | None = None,
     root: Path = Path("runs"),
     out: Path | None = None,
     plan: bool = False,
@@ -67,17 +70,20 @@ def reproduce(
     console.print(f"{experiment.title}. It shows {experiment.shows}.", soft_wrap=True)
     console.print(f"scale {scale}: {SCALES[scale].what}", soft_wrap=True)
     place = out or root / "artefacts" / f"{name}-{scale}"
+    check_directory(place, "the artefact's place")
     if not experiment.arms:
-        if tasks or methods or seeds:
-            raise ConfigError(f"reproduce: {name} is computed, it has no --tasks, --methods or --seeds")
+        given = {"tasks": tasks, "methods": methods, "seeds": seeds, "decisions": decisions, "storage": storage}
+        if said := [f"--{name}" for name, value in given.items() if value]:
+            raise ConfigError(f"reproduce: {name} is computed, it has no {', '.join(said)}")
         return _tabulate(experiment, scale, place, plan, artefact_only, how.resources.threads)
     runs = experiment.runs(scale, fidelity, seeds, tasks, methods, decisions=decisions, storage=storage)
     made, forecast = prepared(runs, root, how)
-    show_plan(made, forecast)
+    if not artefact_only:
+        show_plan(made, forecast)
     if plan:
         return 0
     code = 0 if artefact_only else summarise(carry_out(made, how, forecast))
-    found = [(job.label, job.path) for job in made if (job.path / "eval.jsonl").is_file()]
+    found = [(job.label, job.path) for job in made if look(job.path).last_return is not None]
     if not found:
         raise RunError(f"no run of {name} at scale {scale} has been evaluated in {root}: there is nothing to report")
     if experiment.after is not None and not artefact_only and code == 0:

@@ -13,14 +13,16 @@ from rich.console import Console
 from rich.table import Table
 
 from pamd.cli.board import Board, duration
-from pamd.cli.train import Settings
+from pamd.cli.train import Settings, Storage
 from pamd.configuration import configure
+from pamd.durable import check_directory
 from pamd.envs import EnvConfig
 from pamd.envs.task import make_task
 from pamd.errors import ConfigError, ResourceError
 from pamd.replay import available_disk, available_memory
 from pamd.sweep import BACKENDS, Job, Plan, Resources, Sweep, Tracked, jobs, plan
 from pamd.training import Runtime
+from pamd.training.session import device_of
 
 if TYPE_CHECKING:
     from pamd.training import TrainConfig
@@ -58,7 +60,7 @@ def sweep(
     schedule: Literal["sequential", "joint"] | None = None,
     evaluate_every: int | None = None,
     evaluate_episodes: int | None = None,
-    storage: Literal["memory", "mmap"] | None = None,
+    storage: Storage | None = None,
     set_: Settings = (),
     root: Path = Path("runs"),
     plan: bool = False,
@@ -77,7 +79,7 @@ def sweep(
         plan: only print runs, forecast time, memory and disk.
     """
     if not (tasks and methods and seeds):
-        raise ConfigError("sweep: name at least one of --tasks, --methods and --seeds")
+        raise ConfigError("sweep: --tasks, --methods and --seeds must each name at least one")
     for task in tasks:
         # A misspelt name is said before the first run, not by it.
         make_task(EnvConfig(task)).close()
@@ -108,6 +110,11 @@ def prepared(runs: Sequence[tuple[str, TrainConfig]], root: Path, how: How) -> t
         raise ConfigError(f"sweep: retries must be at least 0, got {how.retries}")
     if resources.address is not None and how.backend != "ray":
         raise ConfigError(f"--address is of a Ray cluster: it goes with --backend ray, not {how.backend}")
+    if resources.partition is not None and how.backend != "slurm":
+        raise ConfigError(f"--partition is of Slurm: it goes with --backend slurm, not {how.backend}")
+    check_directory(root, "--root")
+    if how.backend == "local":
+        device_of(how.device)  # what no run could use is said once, before the first
     workers, threads = backend.share(resources, len(runs))
     made = jobs(runs, root, Runtime(device=how.device, threads=threads, video=how.video, tensorboard=False))
     return made, plan(made, workers, threads, how.discard_replay)
@@ -121,10 +128,10 @@ def show_plan(made: Sequence[Job], forecast: Plan) -> None:
     for (task, label, budget, frames), seeds in counted.items():
         table.add_row(task, label, str(seeds), budget, frames)
     console.print(table)
-    workers = f"{forecast.workers} at a time, {forecast.threads} CPU threads each"
+    workers = f"{forecast.workers} at a time, {counted_as(forecast.threads, 'CPU thread')} each"
     console.print(
-        f"{forecast.runs} runs, {forecast.finished} of them finished; {forecast.decisions:,} decisions are left"
-        f" (one update each); {workers}",
+        f"{counted_as(forecast.runs, 'run')}, {forecast.finished} of them finished;"
+        f" {forecast.decisions:,} decisions are left (one update each); {workers}",
         soft_wrap=True,
     )
     memory, disk = available_memory(), available_disk(made[0].root)
@@ -171,6 +178,11 @@ def summarise(runs: Sequence[Tracked]) -> int:
     for run in lost:
         console.print(f"{run.state}: {run.job.path}: {run.error}", soft_wrap=True, markup=False)
     return 1 if lost else 0
+
+
+def counted_as(number: int, noun: str) -> str:
+    """1 run, 2 runs."""
+    return f"{number:,} {noun}" + ("" if number == 1 else "s")
 
 
 def _gigabytes(amount: int) -> str:

@@ -16,8 +16,9 @@ from pamd.configuration import configure, override
 from pamd.errors import CheckpointError, ConfigError
 from pamd.training.config import Runtime, TrainConfig
 
-__all__ = ["evaluate", "resume", "train"]
+__all__ = ["Settings", "Storage", "evaluate", "resume", "train"]
 
+Storage = Literal["memory", "mmap", "compressed"]
 Settings = Annotated[tuple[str, ...], tyro.conf.arg(name="set", metavar="KEY=VALUE")]
 
 
@@ -48,7 +49,7 @@ class Named:
     """a folder of videos or pictures for it; default: what installed packages carry."""
     capacity: int | None = None
     """transitions that the replay holds."""
-    storage: Literal["memory", "mmap", "compressed"] | None = None
+    storage: Storage | None = None
     """where the replay keeps its frames."""
     evaluate_every: int | None = None
     """decisions between evaluations."""

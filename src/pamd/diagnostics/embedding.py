@@ -132,6 +132,9 @@ def exact(
     """
     if seeds < 1 or steps < 1 or not 0 < held_out < 1:
         raise ConfigError(f"exact: seeds, steps >= 1 and 0 < held_out < 1, got {seeds}, {steps}, {held_out}")
+    for what, given in (("metrics", metrics), ("distances", distances), ("dimensions", dimensions)):
+        if not given or (what == "dimensions" and min(dimensions) < 1):
+            raise ConfigError(f"exact: {what} must name at least one, and dimensions be at least 1, got {given}")
     for name in distances:
         DISTANCES.get(name)
     mdps = standard_mdps() if mdps is None else mdps

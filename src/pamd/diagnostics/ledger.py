@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from pamd import durable
 from pamd.errors import ConfigError
 
 __all__ = ["Ledger"]
@@ -15,23 +16,26 @@ Row = dict[str, Any]
 
 
 class Ledger:
-    """Rows under keys. The first line holds the settings: rows of other settings are never mixed in."""
+    """Rows under keys. The first line holds the settings: rows of other settings are never mixed in.
+
+    The file is made with the first row, so that what came to nothing leaves nothing.
+    """
 
     def __init__(self, path: Path | None, settings: Mapping[str, Any]) -> None:
         self._path = path
         self._rows: dict[str, Row] = {}
         # As JSON gives them back: a tuple and a list are the same settings.
-        header = json.loads(json.dumps({"settings": settings}))
-        if path is None:
+        self._header: Row = json.loads(json.dumps({"settings": settings}))
+        if path is None or not path.is_file():
             return
-        if path.is_file() and (lines := _whole_lines(path)):
-            self._check(header, json.loads(lines[0]))
-            self._rows = {row["key"]: row["row"] for row in map(json.loads, lines[1:])}
+        header, *rows = _whole_rows(path) or [self._header]
+        if rows:
+            self._check(header)
+            self._rows = {row["key"]: row["row"] for row in rows}
             # A line that was being written when the process died is dropped, not continued.
-            path.write_text("".join(f"{line}\n" for line in lines))
+            durable.replace(path, "".join(json.dumps(row) + "\n" for row in [header, *rows]).encode())
         else:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_text(json.dumps(header) + "\n")
+            path.unlink()
 
     def __contains__(self, key: str) -> bool:
         return key in self._rows
@@ -42,24 +46,43 @@ class Ledger:
     def add(self, key: str, row: Row) -> None:
         """Keep a row, on disk as well."""
         self._rows[key] = row
-        if self._path is not None:
-            with self._path.open("a") as file:
-                file.write(json.dumps({"key": key, "row": row}) + "\n")
+        if self._path is None:
+            return
+        new = [{"key": key, "row": row}] if self._path.is_file() else [self._header, {"key": key, "row": row}]
+        self._path.parent.mkdir(parents=True, exist_ok=True)
+        with self._path.open("a") as file:
+            file.write("".join(json.dumps(line) + "\n" for line in new))
 
     def rows(self) -> list[Row]:
         """All rows, in the order in which they came."""
         return list(self._rows.values())
 
-    def _check(self, wanted: Row, found: Row) -> None:
-        if wanted == found:
+    def _check(self, found: Row) -> None:
+        if self._header == found:
             return
-        old, new = found.get("settings", {}), wanted["settings"]
-        differ = [f"{key} {old.get(key)!r} against {new.get(key)!r}" for key in new if old.get(key) != new.get(key)]
+        old, new = _leaves(found), _leaves(self._header)
+        differ = [f"{key} {old.get(key)!r} against {new[key]!r}" for key in new if old.get(key) != new[key]]
         raise ConfigError(
             f"{self._path} holds results of other settings ({'; '.join(differ) or 'another version'});"
             " choose another --out, or remove it"
         )
 
 
-def _whole_lines(path: Path) -> list[str]:
-    return [line for line in path.read_text().split("\n")[:-1] if line]
+def _whole_rows(path: Path) -> list[Row]:
+    """Every line but one that is half written."""
+    rows = []
+    for number, line in enumerate(path.read_bytes().split(b"\n")[:-1], start=1):
+        try:
+            rows.append(dict(json.loads(line)))
+        except (ValueError, TypeError) as error:
+            raise ConfigError(
+                f"{path}, line {number} is damaged ({error}); mend that line, or remove the file"
+            ) from None
+    return rows
+
+
+def _leaves(value: Any, name: str = "") -> dict[str, Any]:
+    """What is inside nested records, by the last names that lead there."""
+    if not isinstance(value, dict):
+        return {name: value}
+    return {leaf: found for key, inner in value.items() for leaf, found in _leaves(inner, key).items()}

@@ -117,6 +117,8 @@ class _Experiment:
                 f"preset {settings.preset!r} wants the replay of a trained agent: train one"
                 " (`pamd train walker_walk --method simsr`) and name its run directory"
             )
+        if source is None and settings.encoder == "run":
+            raise ConfigError('residual fitting: encoder "run" needs a run directory')
         if source is not None:
             replay, origin = open_replay(source), {"source": source.name}
         else:
@@ -187,8 +189,7 @@ class _Experiment:
                 torch.manual_seed(seed)
                 convolutions = Convolutions(channels, size, settings.filters, settings.strides)
                 return Encoder(convolutions, settings.latent_dim, settings.latent_space)
-        if self._source is None:
-            raise ConfigError('residual fitting: encoder "run" needs a run directory')
+        assert self._source is not None
         run = open_run(self._source)
         seen = run.config.scale.size
         if (seen, run.config.method.latent_dim) != (size, settings.latent_dim):

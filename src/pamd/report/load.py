@@ -111,10 +111,6 @@ def load_run(path: Path) -> Run:
     """The run in `path`, whatever its state."""
     curve, config, notices = _load(path)
     try:
-        _ = int(config["decisions"]), dict(config["env"]), dict(config["method"]), str(config["scale"]["name"])
-    except (ValueError, KeyError, TypeError) as error:
-        raise RunError(f"{path} is no readable run: config.json: {type(error).__name__}: {error}") from None
-    try:
         state = str(json.loads((path / "status.json").read_text())["state"])
     except (OSError, ValueError, KeyError, TypeError):
         state = ""  # a status is what a run says of itself; its evaluations decide
@@ -128,31 +124,50 @@ def load_curve(path: Path) -> Curve:
 
 def _load(path: Path) -> tuple[Curve, dict[str, Any], list[str]]:
     """The curve, the config, and what is odd about the logs; each file is read once, for the run may be going on."""
-    try:
-        config = json.loads((path / "config.json").read_text())
-        method = config["method"]
-        distractor = config["env"].get("distractor")
-        logs = {name: _read(path / f"{name}.jsonl") for name in ("eval", "timing")}
-        rows = logs["eval"][0]
-        _check(rows, path / "eval.jsonl")
-        decisions = [row["decisions"] for row in rows]
-        curve = Curve(
-            # A task before another background is another task: the two must never share a curve.
-            task=config["env"]["task"] + (f" + {distractor['name']}" if distractor else ""),
-            method=method["name"],
-            fidelity=method["fidelity"],
-            seed=config["seed"],
-            decisions=decisions,
-            frames=[row["frames"] for row in rows],
-            updates=[row["updates"] for row in rows],
-            seconds=_seconds(decisions, logs["timing"][0]),
-            returns=[row["returns"] for row in rows],
-            unseen=[row.get("unseen_returns", []) for row in rows],
-            path=path,
-        )
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        raise RunError(f"{path} is no readable run: {type(error).__name__}: {error}") from None
+    config = _config(path / "config.json")
+    method, distractor = config["method"], config["env"].get("distractor")
+    logs = {name: _read(path / f"{name}.jsonl") for name in ("eval", "timing")}
+    rows, timing = (logs[name][0] for name in ("eval", "timing"))
+    _check(rows, path / "eval.jsonl")
+    for number, row in enumerate(timing, start=1):
+        _check_numbers(row, ("decisions", "seconds"), f"{path / 'timing.jsonl'}, line {number}")
+    decisions = [row["decisions"] for row in rows]
+    curve = Curve(
+        # A task before another background is another task: the two must never share a curve.
+        task=config["env"]["task"] + (f" + {distractor['name']}" if distractor else ""),
+        method=method["name"],
+        fidelity=method["fidelity"],
+        seed=config["seed"],
+        decisions=decisions,
+        frames=[row["frames"] for row in rows],
+        updates=[row["updates"] for row in rows],
+        seconds=_seconds(decisions, timing),
+        returns=[row["returns"] for row in rows],
+        unseen=[row.get("unseen_returns", []) for row in rows],
+        path=path,
+    )
     return curve, config, [notice for _, notice in logs.values() if notice]
+
+
+_KINDS = {
+    "seed": int, "decisions": int, "env": dict, "env.task": str, "method": dict, "method.name": str,
+    "method.fidelity": str, "scale": dict, "scale.name": str,
+}  # fmt: skip
+"""What a report reads of a config, and of which kind it must be."""
+
+
+def _config(file: Path) -> dict[str, Any]:
+    try:
+        config = json.loads(file.read_text())
+    except (OSError, ValueError) as error:
+        raise RunError(f"{file} cannot be read: {error}") from None
+    for name, kind in _KINDS.items():
+        value = config
+        for part in name.split("."):
+            value = value.get(part) if isinstance(value, dict) else None
+        if not isinstance(value, kind) or isinstance(value, bool):
+            raise RunError(f"{file} is no config of a run: {name} is {value!r}, not {kind.__name__}")
+    return dict(config)
 
 
 def read_rows(path: Path) -> list[dict[str, Any]]:
@@ -181,12 +196,27 @@ def _check(rows: list[dict[str, Any]], path: Path) -> None:
     """RunError where a row is not an evaluation, or rows are out of order."""
     before = -1
     for number, row in enumerate(rows, start=1):
-        returns = row["returns"]
-        if not returns or not all(math.isfinite(value) for value in returns):
-            raise RunError(f"{path}, line {number}: returns must be finite numbers, got {returns!r}")
+        where = f"{path}, line {number}"
+        _check_numbers(row, ("decisions", "frames", "updates"), where)
+        for name, fewest in (("returns", 1), ("unseen_returns", 0)):
+            values = row.get(name, [])
+            if not isinstance(values, list) or len(values) < fewest or not all(map(_is_number, values)):
+                raise RunError(f"{where}: {name} must be finite numbers, got {values!r}")
         if row["decisions"] <= before:
-            raise RunError(f"{path}, line {number}: decisions {row['decisions']} come after {before}")
+            raise RunError(f"{where}: decisions {row['decisions']} come after {before}")
         before = row["decisions"]
+
+
+def _check_numbers(row: Any, names: Sequence[str], where: str) -> None:
+    if not isinstance(row, dict):
+        raise RunError(f"{where} must be a record, got {row!r}")
+    for name in names:
+        if not _is_number(row.get(name)):
+            raise RunError(f"{where}: {name} must be a number, got {row.get(name)!r}")
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
 
 
 def _seconds(decisions: list[int], timing: list[dict[str, Any]]) -> list[float | None]:
@@ -198,13 +228,13 @@ def _seconds(decisions: list[int], timing: list[dict[str, Any]]) -> list[float |
 
 def _runs_in(path: Path, depth: int = 0) -> Iterator[Path]:
     """Run directories at or below `path`; RunError where the given path has none."""
-    if (path / "config.json").is_file():
-        yield path
-        return
     try:
+        if (path / "config.json").is_file():
+            yield path
+            return
         inside = sorted(child for child in path.iterdir() if child.is_dir() and not child.name.startswith("."))
     except OSError as error:
-        hint = nearest(path.name, [p.name for p in path.parent.glob("*")]) if path.parent.is_dir() else None
+        hint = nearest(path.name, _siblings(path))
         raise RunError(f"{path} cannot be read: {error.strerror}" + (f"; near: {hint}" if hint else "")) from None
     if (path / "eval.jsonl").exists():
         raise RunError(f"{path} has evaluations but no config.json: what they are of is not known")
@@ -212,3 +242,8 @@ def _runs_in(path: Path, depth: int = 0) -> Iterator[Path]:
     if not below and depth == 0:
         raise RunError(f"{path} is no run directory and holds none: there is no config.json")
     yield from below
+
+
+def _siblings(path: Path) -> list[str]:
+    """Names beside `path`, which may not be there."""
+    return [found.name for found in path.parent.glob("*") if found.name != path.name and found.is_dir()]

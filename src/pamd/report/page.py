@@ -44,6 +44,7 @@ def build(
     comparison, rng = compare(loaded, groups), np.random.default_rng(0)
     try:
         out.mkdir(parents=True, exist_ok=True)
+        _clear(out)
         blocks = {
             "Returns": _returned(comparison, published, out, rng),
             "Learning curves": _curves(comparison, out),
@@ -57,6 +58,14 @@ def build(
     except OSError as error:
         raise ResourceError(f"cannot write the report in {out}: {error}") from None
     return out / "index.html"
+
+
+def _clear(out: Path) -> None:
+    """Take away what an earlier report left, so that every file beside the page is of this one."""
+    if (out / "index.html").is_file():
+        for pattern in ("configs/*.json", "tables/*.csv", "tables/*.tex", "figures/*.svg", "figures/*.png"):
+            for file in out.glob(pattern):
+                file.unlink()
 
 
 def _fill(title: str, about: str, blocks: Mapping[str, str], data: Mapping[str, Any]) -> str:

@@ -35,7 +35,7 @@ class Session:
         self._action_dim = int(self.env.action_space.shape[0])  # type: ignore[index]
         capacity, margin = replay_plan(config)
         check_resources(forecast(capacity, self._frame_shape, self._action_dim, margin), run.replay)
-        self.device = _device(config.runtime.device)
+        self.device = device_of(config.runtime.device)
         torch.set_num_threads(config.runtime.threads or os.cpu_count() or 1)
         keep_freed_memory()
         self.agent = Agent(
@@ -136,7 +136,8 @@ def replay_plan(config: TrainConfig) -> tuple[ReplayConfig, int]:
     return capacity, 2 * (between + between // 10) + 256
 
 
-def _device(name: str) -> torch.device:
+def device_of(name: str) -> torch.device:
+    """The device of that name; ConfigError where it cannot be used here."""
     if name == "auto":
         return torch.device("cuda" if torch.cuda.is_available() else "cpu")
     try:

@@ -17,6 +17,8 @@ from pamd.errors import ClipError
 __all__ = ["Clip", "Colour", "Photograph", "Procedural", "VideoFile"]
 
 _HEAD_BYTES = 1 << 16
+_WHOLE = 0.9
+"""A file that yields less than this share of the frames it says it has is not whole; headers may be a little off."""
 
 
 class Clip(ABC):
@@ -67,8 +69,12 @@ class _File(Clip):
             with av.open(str(self.path)) as container:
                 if not container.streams.video:
                     raise ClipError(f"{self.path} has no pictures in it")
+                count, declared = 0, container.streams.video[0].frames  # 0 where the file does not say
                 for frame in container.decode(container.streams.video[0]):
                     yield _shrunk(frame, shortest)
+                    count += 1
+                if count < _WHOLE * declared:
+                    raise ClipError(f"{self.path} is cut off: {count} of its {declared} frames can be decoded")
         except (av.FFmpegError, OSError) as error:
             raise ClipError(f"{self.path} cannot be decoded: {error}; remove it, or make it anew") from None
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import colorsys
 import importlib.util
-from collections.abc import Mapping, Sequence
+import os
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from pamd.envs.distractors.clips import Clip, Colour, Photograph, Procedural, VideoFile
@@ -68,11 +69,10 @@ def _colours() -> list[Clip]:
 
 def _own_clips(directory: Path) -> list[Clip]:
     try:
-        files = sorted(path for path in directory.rglob("*") if path.is_file()) if directory.is_dir() else None
-        if files is not None:
-            next(directory.iterdir(), None)  # rglob passes over what it may not read
+        files = sorted(path for path in _below(directory) if path.is_file()) if directory.is_dir() else None
     except OSError as error:
-        raise ClipError(f"the folder of videos {directory} cannot be read: {error.strerror or error}") from None
+        where = error.filename or directory
+        raise ClipError(f"the folder of videos {where} cannot be read: {error.strerror or error}") from None
     if files is None:
         what = "is a file, not a folder" if directory.exists() else "does not exist"
         raise ClipError(f"the folder of videos {directory} {what}")
@@ -88,6 +88,16 @@ def _own_clips(directory: Path) -> list[Clip]:
         known = " ".join(sorted(VIDEO_SUFFIXES | PICTURE_SUFFIXES))
         raise ClipError(f"the folder of videos {directory} holds {found}; videos or pictures end in {known}")
     return clips
+
+
+def _below(directory: Path) -> Iterator[Path]:
+    """Every file; OSError where a folder may not be read, for without it the split would be another one."""
+
+    def refuse(error: OSError) -> None:
+        raise error
+
+    for folder, _, names in os.walk(directory, onerror=refuse):
+        yield from (Path(folder) / name for name in names)
 
 
 def _named(names: Sequence[str]) -> str:
