@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import tyro
 
 from pamd.benchmarks import BENCHMARKS, ON_DEMAND
+from pamd.cli.console import wide_console
 from pamd.errors import ConfigError, UnknownNameError
 
 if TYPE_CHECKING:
@@ -60,14 +61,11 @@ def bench(
 def show(table: Table, options: Options) -> None:
     """Print a table, its notes and the machine's stamp."""
     import rich.box
-    from rich.console import Console
     from rich.table import Table as Grid
 
     from pamd.benchmarks.measure import machine
 
-    # Without a terminal nothing is folded to eighty columns.
-    console = Console(highlight=False)
-    console = console if console.is_terminal else Console(highlight=False, width=200)
+    console = wide_console()
     grid = Grid(title=f"{table.name}: {table.title}", title_justify="left", box=rich.box.SIMPLE_HEAD)
     for column in table.rows[0]:
         grid.add_column(column, justify="left" if isinstance(table.rows[0][column], str) else "right")

@@ -13,6 +13,7 @@ from rich.console import Console
 from rich.table import Table as Grid
 
 from pamd.cli.artefact import write_artefact
+from pamd.cli.console import wide_console
 from pamd.cli.sweep import Flat, How, carry_out, prepared, show_plan, summarise
 from pamd.cli.train import Storage
 from pamd.durable import check_directory
@@ -66,7 +67,7 @@ def reproduce(
         raise ConfigError("reproduce: --plan starts nothing and --artefact-only trains nothing: one of them")
     if experiment.needs_replay and how.discard_replay:
         raise ConfigError(f"reproduce: {name} reads the replay of a finished run; leave --discard-replay out")
-    console = Console(stderr=True, highlight=False)
+    console = wide_console(stderr=True)
     console.print(f"{experiment.title}. It shows {experiment.shows}.", soft_wrap=True)
     console.print(f"scale {scale}: {SCALES[scale].what}", soft_wrap=True)
     place = out or root / "artefacts" / f"{name}-{scale}"

@@ -13,6 +13,7 @@ from rich.console import Console
 from rich.table import Table
 
 from pamd.cli.board import Board, duration
+from pamd.cli.console import wide_console
 from pamd.cli.train import Settings, Storage
 from pamd.configuration import configure
 from pamd.durable import check_directory
@@ -122,7 +123,7 @@ def prepared(runs: Sequence[tuple[str, TrainConfig]], root: Path, how: How) -> t
 
 def show_plan(made: Sequence[Job], forecast: Plan) -> None:
     """Runs by task and method, and the forecast."""
-    console = Console(stderr=True, highlight=False)
+    console = wide_console(stderr=True)
     table = Table("task", "method", "seeds", "decisions", "frames", box=None)
     counted = Counter((job.config.env.task, job.label, _budget(job), _frames(job)) for job in made)
     for (task, label, budget, frames), seeds in counted.items():

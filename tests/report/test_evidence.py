@@ -1,0 +1,26 @@
+"""The evidence in results/ is what its run directories say, and what the page about it says."""
+
+from __future__ import annotations
+
+import csv
+from pathlib import Path
+
+from pamd import published
+from pamd.report import page
+
+HERE = Path(__file__).parents[2]
+EVIDENCE = HERE / "results" / "evidence"
+
+
+def test_the_tables_are_made_of_the_runs_and_the_text_quotes_them(tmp_path: Path) -> None:
+    beside = [row for name in ("table1", "fig1-independent") for row in published.load(name)]
+    page.build([EVIDENCE / "runs"], tmp_path, published=beside)
+    tables = sorted((EVIDENCE / "tables").glob("*.csv"))
+    assert tables
+    for table in tables:
+        assert (tmp_path / "tables" / table.name).read_text() == table.read_text()
+    text = (HERE / "docs" / "evidence.md").read_text()
+    with (EVIDENCE / "tables" / "returns-cpu.csv").open() as file:
+        _, *rows = csv.reader(file)
+    quoted = [cell.split(" (n=")[0] for row in rows for cell in row[1:] if cell != "—"]
+    assert [number for number in quoted if number not in text] == []
