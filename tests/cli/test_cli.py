@@ -153,3 +153,21 @@ def test_the_metric_is_isolated_on_request(tmp_path: Path) -> None:
     (run,) = (tmp_path / "runs").iterdir()
     assert json.loads((run / "config.json").read_text())["method"]["isolate_metric"] is True
     assert main(["resume", str(run)]) == 0
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["report", "runs", "--out", "PLACE"],
+        ["sweep", "--tasks", "toy", "--methods", "sac", "--plan", "--root", "PLACE"],
+        ["reproduce", "parameter-match", "--root", "PLACE"],
+        ["envs", "preview", "toy", "--output", "PLACE"],
+    ],
+)
+def test_a_place_that_is_none_is_said_before_any_work(
+    words: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "file"
+    file.touch()
+    assert main([word.replace("PLACE", str(file / "below")) for word in words]) == 2
+    assert f"cannot be a directory: {file} is a file" in capsys.readouterr().err

@@ -103,6 +103,20 @@ def test_one_seed_says_nothing_and_the_page_says_so(trained: Path, tmp_path: Pat
     assert words not in page.build([trained], tmp_path / "two").read_text()
 
 
+def test_a_second_report_leaves_nothing_of_the_first_beside_it(tmp_path: Path) -> None:
+    first, second = (write_run(tmp_path / name, seed=seed) for name, seed in (("one", 0), ("two", 1)))
+    out = tmp_path / "out"
+    out.mkdir()
+    (out / "figures").mkdir()
+    (out / "figures" / "mine.png").touch()  # before the first report: not a report's
+    page.build([first], out)
+    assert (out / "figures" / "mine.png").is_file()
+    (out / "tables" / "differences-paper.csv").touch()
+    page.build([second], out)
+    assert [path.stem for path in (out / "configs").iterdir()] == [second.name]
+    assert not (out / "tables" / "differences-paper.csv").exists()
+
+
 def test_a_run_without_any_evaluation_is_on_the_page(tmp_path: Path) -> None:
     run = write_run(tmp_path / "runs")
     (run / "eval.jsonl").unlink()
