@@ -110,7 +110,7 @@ def test_the_layout_keeps_scales_apart_and_budgets_in_rows(sweep: Path) -> None:
     cpu = rows(results.layout(found, "cpu"))
     assert [row["task (decisions)"] for row in cpu] == ["cheetah_run (1k)", "cheetah_run (2k)", "walker_walk (2k)"]
     assert cpu[0] == {
-        "task (decisions)": "cheetah_run (1k)", "dbc-det (released)": "7.0 (n=1)", "dbc-det+pamd (released)": "—"
+        "task (decisions)": "cheetah_run (1k)", "dbc-det (released fidelity)": "7.0 (n=1)", "dbc-det+pamd (released fidelity)": "—"
     }  # fmt: skip
     assert len(rows(results.layout(found, "paper"))) == 1
     # cheetah_run at two budgets would count twice in an aggregate of dbc-det alone; with both methods it is one.
@@ -161,4 +161,4 @@ def test_html_escapes_what_html_reads() -> None:
 def test_the_demo_s_table() -> None:
     found = rows(results.layout(compared(DEMO), "cpu"))
     assert len(found) == 1
-    assert set(found[0]) == {"task (decisions)", "dbc-det (released)", "dbc-det+pamd (released)"}
+    assert set(found[0]) == {"task (decisions)", "dbc-det (released fidelity)", "dbc-det+pamd (released fidelity)"}

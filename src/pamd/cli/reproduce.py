@@ -69,7 +69,8 @@ def reproduce(
         raise ConfigError(f"reproduce: {name} reads the replay of a finished run; leave --discard-replay out")
     console = wide_console(stderr=True)
     console.print(f"{experiment.title}. It shows {experiment.shows}.", soft_wrap=True)
-    console.print(f"scale {scale}: {SCALES[scale].what}", soft_wrap=True)
+    if experiment.arms and decisions is None and not seeds:
+        console.print(f"scale {scale}: {SCALES[scale].what}", soft_wrap=True)
     place = out or root / "artefacts" / f"{name}-{scale}"
     check_directory(place, "the artefact's place")
     if not experiment.arms:

@@ -141,6 +141,10 @@ def show_plan(made: Sequence[Job], forecast: Plan) -> None:
         f" disk for replays {_gigabytes(forecast.disk)} GB of {_gigabytes(disk)} in {made[0].root}",
         soft_wrap=True,
     )
+    if forecast.memory > memory:
+        console.print("  more memory than there is: fewer --workers, or --storage mmap", soft_wrap=True)
+    if forecast.disk > disk:
+        console.print("  more disk than there is: --discard-replay, or another --root", soft_wrap=True)
     for source in forecast.sources:
         console.print(f"  time from {source}", soft_wrap=True)
 

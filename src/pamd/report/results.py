@@ -57,7 +57,7 @@ def layout(comparison: Comparison, scale: str) -> Table:
         cells = [comparison.cells.get((setting, column)) for column in columns]
         budget = f"{setting.name} ({short(setting.decisions)})" + (f", {setting.detail}" if setting.detail else "")
         rows.append([budget, *(NONE if cell is None else f"{returned(cell)} (n={len(cell.scores)})" for cell in cells)])
-    heads = [c.label if c.fidelity in c.label else f"{c.label} ({c.fidelity})" for c in columns]
+    heads = [c.label if c.fidelity in c.label else f"{c.label} ({c.fidelity} fidelity)" for c in columns]
     notes = ["In brackets after a task its budget in decisions, after a method its fidelity; n: seeds that finished."]
     return Table(f"returns-{scale}", f"Returns at {scale} scale", ["task (decisions)", *heads], rows, notes)
 

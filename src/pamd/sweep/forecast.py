@@ -18,10 +18,10 @@ from pamd.training.session import replay_plan
 __all__ = ["RATES", "Plan", "Rate", "plan"]
 
 RATES = {
-    ("paper", "sequential"): 0.97,
-    ("paper", "joint"): 1.43,
-    ("cpu", "sequential"): 13.3,
-    ("cpu", "joint"): 14.3,
+    ("paper", "sequential"): 0.72,
+    ("paper", "joint"): 1.30,
+    ("cpu", "sequential"): 11.1,
+    ("cpu", "joint"): 13.8,
 }
 """Decisions a second on two cores (scale, schedule): cheetah_run, simsr+pamd, `pamd bench pipeline`
 (results/bench/pipeline.json). They stand for every task and method; the evaluations are on top."""
