@@ -110,8 +110,10 @@ def test_the_layout_keeps_scales_apart_and_budgets_in_rows(sweep: Path) -> None:
     cpu = rows(results.layout(found, "cpu"))
     assert [row["task (decisions)"] for row in cpu] == ["cheetah_run (1k)", "cheetah_run (2k)", "walker_walk (2k)"]
     assert cpu[0] == {
-        "task (decisions)": "cheetah_run (1k)", "dbc-det (released fidelity)": "7.0 (n=1)", "dbc-det+pamd (released fidelity)": "—"
-    }  # fmt: skip
+        "task (decisions)": "cheetah_run (1k)",
+        "dbc-det (released fidelity)": "7.0 (n=1)",
+        "dbc-det+pamd (released fidelity)": "—",
+    }
     assert len(rows(results.layout(found, "paper"))) == 1
     # cheetah_run at two budgets would count twice in an aggregate of dbc-det alone; with both methods it is one.
     assert len(inference.common(found, "cpu", found.columns)) == 2
