@@ -12,6 +12,7 @@ from pamd import durable
 from pamd.published import load as load_published
 from pamd.report import Curve, load_curve
 from pamd.report.page import build
+from pamd.report.statistics import mean_and_error
 
 __all__ = ["write_artefact"]
 
@@ -38,18 +39,19 @@ def _rows(curves: Sequence[tuple[str, Curve]]) -> list[dict[str, Any]]:
         at = min(curve.decisions[-1] for curve in group)
         places = [max(i for i, decisions in enumerate(curve.decisions) if decisions <= at) for curve in group]
         means = [statistics.fmean(curve.returns[i]) for curve, i in zip(group, places, strict=True)]
+        mean, error = mean_and_error(means)
         first, i = group[0], places[0]
         rows.append(
             {
                 "task": task,
                 "method": label,
                 "seeds": len(group),
-                "return": round(statistics.fmean(means), 2),
-                "standard error": round(statistics.stdev(means) / len(means) ** 0.5, 2) if len(means) > 1 else None,
+                "return": round(mean, 2),
+                "standard error": None if error is None else round(error, 2),
                 "decisions": first.decisions[i],
                 "frames": first.frames[i],
                 "updates": first.updates[i],
-                "runs": {curve.path.name: round(mean, 2) for curve, mean in zip(group, means, strict=True)},
+                "runs": {curve.path.name: round(own, 2) for curve, own in zip(group, means, strict=True)},
             }
         )
     return rows

@@ -21,6 +21,7 @@ from pamd.envs import EnvConfig
 from pamd.envs.task import make_task
 from pamd.errors import ConfigError, ResourceError
 from pamd.replay import available_disk, available_memory
+from pamd.report.table import counted
 from pamd.sweep import BACKENDS, Job, Plan, Resources, Sweep, Tracked, jobs, plan
 from pamd.training import Runtime
 from pamd.training.session import device_of
@@ -125,13 +126,13 @@ def show_plan(made: Sequence[Job], forecast: Plan) -> None:
     """Runs by task and method, and the forecast."""
     console = wide_console(stderr=True)
     table = Table("task", "method", "seeds", "decisions", "frames", box=None)
-    counted = Counter((job.config.env.task, job.label, _budget(job), _frames(job)) for job in made)
-    for (task, label, budget, frames), seeds in counted.items():
+    groups = Counter((job.config.env.task, job.label, _budget(job), _frames(job)) for job in made)
+    for (task, label, budget, frames), seeds in groups.items():
         table.add_row(task, label, str(seeds), budget, frames)
     console.print(table)
-    workers = f"{forecast.workers} at a time, {counted_as(forecast.threads, 'CPU thread')} each"
+    workers = f"{forecast.workers} at a time, {counted(forecast.threads, 'CPU thread')} each"
     console.print(
-        f"{counted_as(forecast.runs, 'run')}, {forecast.finished} of them finished;"
+        f"{counted(forecast.runs, 'run')}, {forecast.finished} of them finished;"
         f" {forecast.decisions:,} decisions are left (one update each); {workers}",
         soft_wrap=True,
     )
@@ -183,11 +184,6 @@ def summarise(runs: Sequence[Tracked]) -> int:
     for run in lost:
         console.print(f"{run.state}: {run.job.path}: {run.error}", soft_wrap=True, markup=False)
     return 1 if lost else 0
-
-
-def counted_as(number: int, noun: str) -> str:
-    """1 run, 2 runs."""
-    return f"{number:,} {noun}" + ("" if number == 1 else "s")
 
 
 def _gigabytes(amount: int) -> str:

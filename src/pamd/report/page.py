@@ -20,7 +20,7 @@ from pamd.report import inference, plots, results
 from pamd.report.aggregate import Comparison, compare, mean_curve
 from pamd.report.load import Run, load_runs
 from pamd.report.sections import diagnostics, films, picture, provenance
-from pamd.report.table import Table
+from pamd.report.table import Table, counted
 
 __all__ = ["build"]
 
@@ -91,11 +91,11 @@ def _about(runs: Sequence[Run], comparison: Comparison) -> str:
     fidelities = sorted({column.fidelity for column in comparison.columns})
     methods = {column.method for column in comparison.columns}
     counts = [
-        _count(len(runs), "run"),
-        _count(len(methods), "method")
+        counted(len(runs), "run"),
+        counted(len(methods), "method")
         + (f" in {len(comparison.columns)} variants" if len(methods) < len(comparison.columns) else ""),
-        _count(len({setting.name for setting in comparison.settings}), "task"),
-        _count(len({run.seed for run in runs}), "seed"),
+        counted(len({setting.name for setting in comparison.settings}), "task"),
+        counted(len({run.seed for run in runs}), "seed"),
     ]
     words = (
         f"{', '.join(counts)}. Fidelity: {' and '.join(fidelities)}. Scale: {' and '.join(comparison.scales)}."
@@ -130,10 +130,6 @@ def _folded(table: Table) -> str:
     if len(table.rows) <= _ROWS:
         return table.html()
     return f"<details><summary>{html.escape(table.title)} ({len(table.rows)} rows)</summary>{table.html()}</details>"
-
-
-def _count(number: int, noun: str) -> str:
-    return f"{number} {noun}" + ("s" if number != 1 else "")
 
 
 def _returned(comparison: Comparison, published: Sequence[Published], out: Path, rng: np.random.Generator) -> str:

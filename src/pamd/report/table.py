@@ -8,7 +8,7 @@ import io
 from dataclasses import dataclass, field
 from pathlib import Path
 
-__all__ = ["Table"]
+__all__ = ["Table", "counted"]
 
 _LATEX = {
     **{character: f"\\{character}" for character in "&%$#_{}"},
@@ -82,6 +82,11 @@ class Table:
             path.write_text(text, encoding="utf-8")
             written.append(path)
         return written
+
+
+def counted(number: int, noun: str) -> str:
+    """1 run, 2 runs."""
+    return f"{number} {noun}" + ("s" if number != 1 else "")
 
 
 def _cell(text: str) -> str:
