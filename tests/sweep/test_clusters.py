@@ -16,7 +16,7 @@ from tests.sweep.sweeps import Eyes, Killer, toys
 from tests.training.runs import products
 
 from pamd.cli.main import main
-from pamd.errors import ConfigError, ResourceError
+from pamd.errors import ConfigError, ResourceError, RunInterrupted
 from pamd.sweep import BACKENDS, Resources, Sweep, Tracked
 from pamd.training import train
 
@@ -152,3 +152,27 @@ def test_slurm_jobs_through_submitit(tmp_path: Path, monkeypatch: pytest.MonkeyP
     assert [(run.state, run.attempts) for run in runs] == [("finished", 2), ("finished", 1)]
     assert products(made[0].path) == products(train(made[0].config, tmp_path / "straight"))
     assert os.listdir(tmp_path / "swept" / ".slurm")
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize(("backend", "module"), [("ray", "ray"), ("slurm", "submitit")])
+def test_ctrl_c_leaves_runs_that_the_same_sweep_finishes(
+    backend: str, module: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip(module)
+    monkeypatch.setattr(BACKENDS.get("slurm"), "cluster", "local")
+    (job,) = toys(tmp_path / "swept", [0], decisions=100)
+
+    def interrupt(runs: Sequence[Tracked]) -> None:
+        if any((job.path / "checkpoints").glob("0*")):
+            raise KeyboardInterrupt
+
+    resources = Resources(workers=1, threads=1)
+    stopped = Sweep([job], lambda: BACKENDS.get(backend)(resources), Eyes(interrupt))
+    with pytest.raises(RunInterrupted, match="0 of 1 runs finished"):
+        stopped.run()
+    assert [run.state for run in stopped.runs.values()] == ["interrupted"]
+    (run,) = Sweep([job], lambda: BACKENDS.get(backend)(resources), Eyes()).run()
+    assert (run.state, run.skipped) == ("finished", False)
+    assert products(job.path) == products(train(job.config, tmp_path / "straight"))

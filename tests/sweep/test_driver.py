@@ -18,10 +18,10 @@ class Scripted(Backend):
     """Ends each run as its script says, attempt by attempt; two at a time."""
 
     def __init__(self, script: dict[str, list[Outcome]], interrupt_after: int | None = None) -> None:
-        super().__init__(Resources())
-        self.script, self.running, self.most = script, list[str](), 0
+        super().__init__(Resources(), at_most=2)
+        self.script, self.names, self.most = script, list[str](), 0
         self.started: list[str] = []
-        self.closed = False
+        self.asked, self.closed = False, False
         self.interrupt_after = interrupt_after
 
     @staticmethod
@@ -29,22 +29,24 @@ class Scripted(Backend):
         return 2, 1
 
     @property
-    def free(self) -> bool:
-        return len(self.running) < 2
+    def running(self) -> int:
+        return len(self.names)
 
     def start(self, job: Job) -> None:
-        self.running.append(job.name)
+        self.names.append(job.name)
         self.started.append(job.name)
-        self.most = max(self.most, len(self.running))
+        self.most = max(self.most, len(self.names))
 
     def ended(self) -> list[tuple[str, Outcome]]:
+        if self.asked:
+            return [(self.names.pop(0), Outcome("interrupted", "asked to"))]
         if self.interrupt_after == len(self.started):
             raise KeyboardInterrupt
-        name = self.running.pop(0)
+        name = self.names.pop(0)
         return [(name, self.script[name].pop(0))]
 
-    def stop(self) -> list[tuple[str, Outcome]]:
-        return [(name, Outcome("interrupted", "asked to")) for name in self.running]
+    def ask_to_end(self) -> None:
+        self.asked = True
 
     def close(self) -> None:
         self.closed = True

@@ -79,3 +79,11 @@ def test_the_shares_of_threads() -> None:
     assert BACKENDS.get("local").share(Resources(workers=3, threads=2), 9) == (3, 2)
     assert BACKENDS.get("local").share(Resources(workers=3), 1)[0] == 1
     assert BACKENDS.get("slurm").share(Resources(), 40) == (40, 2)
+
+
+def test_what_is_asked_for_twice_is_planned_once(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    words = ["sweep", "--tasks", "toy", "--methods", "sac", "--scale", "smoke", "--seeds", "0", "0"]
+    assert main([*words, "--plan", "--root", str(tmp_path)]) == 0
+    said = capsys.readouterr().err
+    assert "1 run, 0 of them finished" in said
+    assert "1 at a time" in said

@@ -117,7 +117,7 @@ def prepared(runs: Sequence[tuple[str, TrainConfig]], root: Path, how: How) -> t
     check_directory(root, "--root")
     if how.backend == "local":
         device_of(how.device)  # what no run could use is said once, before the first
-    workers, threads = backend.share(resources, len(runs))
+    workers, threads = backend.share(resources, len(jobs(runs, root)))
     made = jobs(runs, root, Runtime(device=how.device, threads=threads, video=how.video, tensorboard=False))
     return made, plan(made, workers, threads, how.discard_replay)
 

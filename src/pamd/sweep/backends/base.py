@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 
@@ -12,6 +13,9 @@ from pamd.registry import Registry
 from pamd.sweep.job import Job, Outcome
 
 __all__ = ["BACKENDS", "Backend", "Resources", "cores"]
+
+_GRACE = 120.0
+"""Seconds that runs have for their checkpoints after they were asked to end."""
 
 
 @dataclass(frozen=True)
@@ -40,8 +44,10 @@ class Resources:
 class Backend(ABC):
     """Carries out runs. It is made when there is something to do, and fails then if it cannot do it."""
 
-    def __init__(self, resources: Resources) -> None:
+    def __init__(self, resources: Resources, at_most: int | None = None) -> None:
+        """`at_most`: runs at a time; None: as many as are started."""
         self.resources = resources
+        self._at_most = at_most
 
     @staticmethod
     @abstractmethod
@@ -50,8 +56,8 @@ class Backend(ABC):
 
     @property
     @abstractmethod
-    def free(self) -> bool:
-        """Whether another run can be started."""
+    def running(self) -> int:
+        """Runs that were started and have not been reported as ended."""
 
     @abstractmethod
     def start(self, job: Job) -> None:
@@ -62,8 +68,22 @@ class Backend(ABC):
         """Names of the jobs that have ended since this was last asked, and how; returns at once."""
 
     @abstractmethod
+    def ask_to_end(self) -> None:
+        """Tell every run to write its checkpoint and end; returns at once."""
+
+    @property
+    def free(self) -> bool:
+        """Whether another run can be started."""
+        return self._at_most is None or self.running < self._at_most
+
     def stop(self) -> list[tuple[str, Outcome]]:
-        """Ask every run to write its checkpoint and end, and wait until they have."""
+        """Ask every run to end, and wait until they have, or their time of grace is over."""
+        self.ask_to_end()
+        deadline, found = time.monotonic() + _GRACE, []
+        while self.running and time.monotonic() < deadline:
+            found += self.ended()
+            time.sleep(0.05)
+        return found
 
     def close(self) -> None:  # noqa: B027  Some have nothing to give back.
         """Give everything back; whatever still runs is ended."""

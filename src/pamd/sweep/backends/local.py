@@ -8,7 +8,6 @@ import signal
 import subprocess
 import sys
 import tempfile
-import time
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -16,9 +15,6 @@ from pamd.sweep.backends.base import BACKENDS, Backend, Resources, cores
 from pamd.sweep.job import Job, Outcome
 
 __all__ = ["Local"]
-
-_GRACE = 120.0
-"""Seconds that a run has for its checkpoint before it is killed."""
 
 
 @dataclass(frozen=True)
@@ -33,10 +29,9 @@ class Local(Backend):
     """Processes of this machine, which share its cores."""
 
     def __init__(self, resources: Resources) -> None:
-        super().__init__(resources)
+        super().__init__(resources, at_most=resources.workers or cores())
         self._workers: dict[str, _Worker] = {}
         self._place = tempfile.TemporaryDirectory(prefix="pamd-sweep-")
-        self._slots = resources.workers or cores()
 
     @staticmethod
     def share(resources: Resources, runs: int) -> tuple[int, int]:
@@ -44,8 +39,8 @@ class Local(Backend):
         return workers, resources.threads or max(1, cores() // workers)
 
     @property
-    def free(self) -> bool:
-        return len(self._workers) < self._slots
+    def running(self) -> int:
+        return len(self._workers)
 
     def start(self, job: Job) -> None:
         stem = Path(self._place.name) / job.name
@@ -69,14 +64,9 @@ class Local(Backend):
         gone = [name for name, worker in self._workers.items() if worker.process.poll() is not None]
         return [(name, _outcome(self._workers.pop(name))) for name in gone]
 
-    def stop(self) -> list[tuple[str, Outcome]]:
+    def ask_to_end(self) -> None:
         for worker in self._workers.values():
             worker.process.terminate()
-        deadline, found = time.monotonic() + _GRACE, []
-        while self._workers and time.monotonic() < deadline:
-            found += self.ended()
-            time.sleep(0.05)
-        return found
 
     def close(self) -> None:
         for worker in self._workers.values():

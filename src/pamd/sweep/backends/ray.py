@@ -5,7 +5,6 @@ from __future__ import annotations
 import importlib
 import re
 import socket
-import time
 from typing import Any
 
 from pamd.errors import ConfigError, ResourceError
@@ -16,7 +15,6 @@ __all__ = ["Ray"]
 
 _ANSWER = 5.0
 """Seconds that an address has to answer; Ray itself would ask for minutes."""
-_GRACE = 120.0
 
 
 @BACKENDS.register("ray")
@@ -24,7 +22,8 @@ class Ray(Backend):
     """Tasks of a Ray cluster, a fresh process each. A run whose node is lost goes on elsewhere."""
 
     def __init__(self, resources: Resources) -> None:
-        super().__init__(resources)
+        # Without a limit everything is handed over: the cluster knows best when there is room, and may grow.
+        super().__init__(resources, at_most=resources.workers)
         self._ray = _connect(resources)
         self._tasks: dict[Any, str] = {}
 
@@ -34,9 +33,8 @@ class Ray(Backend):
         return min(runs, resources.workers or max(1, cores() // threads)), threads
 
     @property
-    def free(self) -> bool:
-        # Without a limit everything is handed over: the cluster knows best when there is room, and may grow.
-        return self.resources.workers is None or len(self._tasks) < self.resources.workers
+    def running(self) -> int:
+        return len(self._tasks)
 
     def start(self, job: Job) -> None:
         remote = self._ray.remote(
@@ -53,14 +51,9 @@ class Ray(Backend):
         done, _ = self._ray.wait(list(self._tasks), num_returns=len(self._tasks), timeout=0)
         return [(self._tasks.pop(task), self._outcome(task)) for task in done]
 
-    def stop(self) -> list[tuple[str, Outcome]]:
+    def ask_to_end(self) -> None:
         for task in self._tasks:
             self._ray.cancel(task)
-        deadline, found = time.monotonic() + _GRACE, []
-        while self._tasks and time.monotonic() < deadline:
-            found += self.ended()
-            time.sleep(0.05)
-        return found
 
     def close(self) -> None:
         self._ray.shutdown()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import importlib
 import shutil
-import time
 from typing import Any
 
 from pamd.errors import ConfigError, ResourceError
@@ -12,8 +11,6 @@ from pamd.sweep.backends.base import BACKENDS, Backend, Resources
 from pamd.sweep.job import Job, Outcome, carry_out
 
 __all__ = ["Slurm"]
-
-_GRACE = 120.0
 
 
 class _Task:
@@ -35,7 +32,7 @@ class Slurm(Backend):
     """None: Slurm; tests set submitit's "local", which runs the same jobs on this machine."""
 
     def __init__(self, resources: Resources) -> None:
-        super().__init__(resources)
+        super().__init__(resources, at_most=resources.workers)
         if resources.gpus % 1:
             raise ConfigError(f"--backend slurm hands out whole GPUs, got {resources.gpus} a run")
         try:
@@ -45,14 +42,15 @@ class Slurm(Backend):
         if self.cluster is None and shutil.which("srun") is None:
             raise ResourceError("--backend slurm needs Slurm, and there is no `srun` on this machine")
         self._jobs: dict[str, Any] = {}
+        self._cancelled = False
 
     @staticmethod
     def share(resources: Resources, runs: int) -> tuple[int, int]:
         return min(runs, resources.workers or runs), resources.threads or 2
 
     @property
-    def free(self) -> bool:
-        return self.resources.workers is None or len(self._jobs) < self.resources.workers
+    def running(self) -> int:
+        return len(self._jobs)
 
     def start(self, job: Job) -> None:
         executor = self._submitit.AutoExecutor(folder=job.root / ".slurm" / "%j", cluster=self.cluster)
@@ -69,14 +67,10 @@ class Slurm(Backend):
         gone = [name for name, job in self._jobs.items() if job.done()]
         return [(name, self._outcome(self._jobs.pop(name))) for name in gone]
 
-    def stop(self) -> list[tuple[str, Outcome]]:
+    def ask_to_end(self) -> None:
+        self._cancelled = True
         for job in self._jobs.values():
             job.cancel(check=False)
-        deadline, found = time.monotonic() + _GRACE, []
-        while self._jobs and time.monotonic() < deadline:
-            found += [(name, Outcome("interrupted", "cancelled")) for name, _ in self.ended()]
-            time.sleep(0.2)
-        return found
 
     def _outcome(self, job: Any) -> Outcome:
         try:
@@ -84,4 +78,6 @@ class Slurm(Backend):
         except self._submitit.core.utils.FailedJobError as error:
             return Outcome("failed", f"the job could not carry it out: {str(error).strip().splitlines()[-1]}")
         except self._submitit.core.utils.UncompletedJobError as error:
+            if self._cancelled:
+                return Outcome("interrupted", "cancelled")
             return Outcome("died", str(error).strip().splitlines()[0])
