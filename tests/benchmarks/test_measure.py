@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from pamd.benchmarks import BENCHMARKS, flops
+from pamd.benchmarks import BENCHMARKS, flops, scaling
 from pamd.benchmarks.measure import Options, Table, interleave, limit, ratio
 from pamd.cli.main import main
 
@@ -34,13 +34,21 @@ def test_the_limit_is_the_rate_of_the_matrix_product() -> None:
 
 
 def test_counted_operations_agree_with_the_paper() -> None:
-    assert 4 * flops._encoder_forward() == pytest.approx(flops.PAPER["encoder"], rel=0.005)
+    paper = flops._paper()
+    assert 4 * flops._encoder_forward() == pytest.approx(paper["encoder"], rel=0.005)
     forward, textbook, whole = flops._branch()
     pairs, d, h = 128, 50, 128
     net = 2 * (2 * pairs) * (2 * d * h + h * h + h * d * (d + 1) // 2)
     assert forward == pytest.approx(net, rel=0.05)
-    assert forward < textbook < flops.PAPER["branch"]
-    assert whole < flops.PAPER["branch"]
+    assert forward < textbook < paper["pamd"]
+    assert whole < paper["pamd"]
+
+
+def test_the_changes_beside_ours_are_those_the_paper_prints() -> None:
+    paper = scaling._paper()
+    assert list(paper) == ["dbc", "dbc-det+pamd", "mico", "simsr", "simsr+pamd"]
+    assert paper["dbc-det+pamd"] == pytest.approx({"slower": 1.38, "total": 1.359}, abs=1e-3)
+    assert paper["simsr+pamd"] == pytest.approx({"slower": 1.085, "total": 1.079}, abs=1e-3)
 
 
 def test_a_table_is_written_with_the_machine_it_was_measured_on(tmp_path: Path) -> None:

@@ -4,54 +4,52 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import ExitStack
-from typing import Any, NamedTuple
+from typing import Any
 
 from pamd.benchmarks.measure import Options, Table, interleave, milliseconds, ratio
 from pamd.benchmarks.pipeline import TASK, session_of
-from pamd.benchmarks.update import batch_of, make_agent, twice
+from pamd.benchmarks.update import batch_of, counted, head_of_an_update, in_a_turn, make_agent, twice
+from pamd.distances.pamd import Pamd
 from pamd.methods import scale
+from pamd.published import load
 from pamd.training.clock import Stopwatch
 from pamd.training.loop import decide, learn
 
-__all__ = ["PAPER", "measure"]
+__all__ = ["measure"]
 
 
-class Published(NamedTuple):
-    """One row of the paper's table: at d = 50 and at d = 200."""
-
-    update_ms: tuple[float, float]
-    steps_per_second: tuple[float, float]
-    minutes: tuple[float, float]
-
-
-PAPER = {
-    "dbc": Published((28.37, 33.20), (31.60, 27.11), (52.8, 61.5)),
-    "dbc-det+pamd": Published((28.96, 39.98), (31.14, 22.92), (53.5, 72.7)),
-    "mico": Published((24.73, 26.11), (35.54, 33.87), (46.9, 49.2)),
-    "simsr": Published((30.82, 32.60), (29.29, 27.84), (56.9, 59.9)),
-    "simsr+pamd": Published((36.11, 39.19), (25.43, 23.57), (65.5, 70.7)),
-}
-"""tab:pamd_wallclock_scaling; on a GPU that the paper does not name, so only the changes compare with ours."""
 DIMENSIONS = (50, 200)
 DECISIONS = 100_000
 """What the paper's total times come to at its steps a second."""
 
 
 def measure(options: Options) -> Table:
-    rows = [_row(name, options) for name in PAPER]
+    paper = _paper()
+    rows = [_row(name, options, paper[name]) for name in paper]
     notes = (
         "Update: sequential schedule, paper scale; slower: median (quartiles) of time at d = 200 over time at d = 50, "
         "in turns; a turn is two updates.",
+        "operations: how many times as many there are at d = 200, counted; by PAMD: what its forward on both sides, "
+        "penalty, backward and Adam step add to `slower`, in the same turns.",
         f"decisions/s: whole decisions of training {TASK} at paper scale and with its standard rendering; "
         f"total: {DECISIONS:,} of them.",
         "Most of what d = 200 adds is not PAMD: the encoder's and actor's linear layers have four times the weights.",
-        "paper: the published change; its absolute times are of another machine.",
+        "paper: the published change; its absolute times are of a GPU that it does not name.",
     )
     return Table("scaling", f"latent dimension 50 against 200, {options.threads} threads", rows, notes)
 
 
-def _row(name: str, options: Options) -> dict[str, Any]:
-    updates = _updates(name, options)
+def _row(name: str, options: Options, paper: dict[str, float]) -> dict[str, Any]:
+    batch = batch_of(scale("paper"))
+    agents = {d: make_agent(name, latent_dim=d) for d in DIMENSIONS}
+    updates: dict[str, Callable[[], object]] = {str(d): twice(agent, batch) for d, agent in agents.items()}
+    distances = {d: agent.nets.distance for d, agent in agents.items()}
+    heads = {
+        f"head {d}": in_a_turn(head_of_an_update(head, len(batch)))
+        for d, head in distances.items()
+        if isinstance(head, Pamd)
+    }
+    seconds = interleave(updates | heads, options.repetitions)
     with ExitStack() as stack:
         runs: dict[str, Callable[[], object]] = {}
         for d in DIMENSIONS:
@@ -59,21 +57,29 @@ def _row(name: str, options: Options) -> dict[str, Any]:
             runs[str(d)] = _decisions(session)
         whole = interleave(runs, options.repetitions)
     row: dict[str, Any] = {"method": name}
-    row |= {f"update ms, d={d}": round(milliseconds(updates[str(d)]) / 2, 1) for d in DIMENSIONS}
-    row["slower"] = str(ratio(updates["200"], updates["50"]))
+    row |= {f"update ms, d={d}": round(milliseconds(seconds[str(d)]) / 2, 1) for d in DIMENSIONS}
+    row["slower"] = str(ratio(seconds["200"], seconds["50"]))
+    row["operations"] = round(counted(updates["200"]) / counted(updates["50"]), 2)
+    row["by PAMD"] = ""
+    if heads:
+        added = [more - less for more, less in zip(seconds["head 200"], seconds["head 50"], strict=True)]
+        row["by PAMD"] = str(ratio(added, seconds["50"]))
     for d in DIMENSIONS:
-        seconds = milliseconds(whole[str(d)]) / 2000
-        row |= {f"decisions/s, d={d}": round(1 / seconds, 2), f"total h, d={d}": round(DECISIONS * seconds / 3600, 1)}
-    paper = PAPER[name]
-    row["paper: slower"] = round(paper.update_ms[1] / paper.update_ms[0], 2)
-    row["paper: total"] = round(paper.minutes[1] / paper.minutes[0], 2)
-    return row
+        per_decision = milliseconds(whole[str(d)]) / 2000
+        row[f"decisions/s, d={d}"] = round(1 / per_decision, 2)
+        row[f"total h, d={d}"] = round(DECISIONS * per_decision / 3600, 1)
+    return row | {f"paper: {what}": round(change, 2) for what, change in paper.items()}
 
 
-def _updates(name: str, options: Options) -> dict[str, list[float]]:
-    batch = batch_of(scale("paper"))
-    agents = {str(d): make_agent(name, latent_dim=d) for d in DIMENSIONS}
-    return interleave({d: twice(agent, batch) for d, agent in agents.items()}, options.repetitions)
+def _paper() -> dict[str, dict[str, float]]:
+    """Method -> the published change of its update time (`slower`) and of its total time (`total`)."""
+    found = {(row.method, row.quantity, row.task): row.mean for row in load("table-scaling")}
+    quantities = {"slower": "update time (ms)", "total": "total time (min)"}
+    methods = dict.fromkeys(method for method, _, _ in found)
+    return {
+        name: {what: found[name, q, "d=200"] / found[name, q, "d=50"] for what, q in quantities.items()}
+        for name in methods
+    }
 
 
 def _decisions(session: Any) -> Callable[[], None]:

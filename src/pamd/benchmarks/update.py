@@ -19,7 +19,7 @@ from pamd.training import TrainConfig
 from pamd.training.allocator import keep_freed_memory, return_freed_memory
 from pamd.types import Batch
 
-__all__ = ["batch_of", "counted", "head_of_an_update", "make_agent", "measure", "twice"]
+__all__ = ["batch_of", "counted", "head_of_an_update", "in_a_turn", "make_agent", "measure", "twice"]
 
 METHODS = ("simsr+pamd", "dbc-det+pamd")
 ACTIONS = 6
@@ -53,7 +53,7 @@ def _rows(name: str, options: Options) -> list[dict[str, Any]]:
     runs = {"yardstick": returning_memory(kept), "yardstick, memory kept": kept, **runs}
     distance = agents["joint"].nets.distance
     head = head_of_an_update(distance, len(batch))
-    runs |= {"head": lambda: (head(), head()), "product": matrix_product()}
+    runs |= {"head": in_a_turn(head), "product": matrix_product()}
     runs["meters"] = lambda: read_meters(agents["joint"], batch)
     seconds = interleave(runs, options.repetitions)
     rows = []
@@ -134,9 +134,10 @@ def head_of_an_update(distance: Distance[Any], batch: int) -> Callable[[], None]
     return run
 
 
-def twice(agent: Any, batch: Batch) -> Callable[[], None]:
-    def run() -> None:
-        agent.update(batch)
-        agent.update(batch)
+def in_a_turn(run: Callable[[], object]) -> Callable[[], object]:
+    """`run` as often as a turn has updates: two, since the actor learns in every second one."""
+    return lambda: (run(), run())
 
-    return run
+
+def twice(agent: Any, batch: Batch) -> Callable[[], object]:
+    return in_a_turn(lambda: agent.update(batch))
