@@ -114,6 +114,11 @@ def test_doctor_judges_the_back_end_that_training_would_use(
     assert "nonsense" in capsys.readouterr().out
 
 
+def test_doctor_says_where_no_run_could_be_written(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["doctor", "--runs", "/dev/null"]) == 1
+    assert "/dev/null is a file" in capsys.readouterr().out
+
+
 def test_doctor(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["doctor"]) == 0
     out = capsys.readouterr().out

@@ -62,6 +62,13 @@ def test_the_summary_has_three_units_and_the_paper_beside(sweep: Path) -> None:
     assert any("seed 1 unfinished at 1,000 of 2,000 decisions; seed 2 missing" in note for note in table.notes)
 
 
+def test_small_returns_are_not_nothing(tmp_path: Path) -> None:
+    for seed in range(2):
+        write_run(tmp_path, "dbc-det", seed, [0, 0, 0.02 + 0.01 * seed])
+    (row,) = rows(results.summary(compared(tmp_path), [], rng()))
+    assert row["return, mean ± s.e."] == "0.025 ± 0.005"
+
+
 def test_a_run_in_the_paper_s_setting_is_said_to_be_in_it(tmp_path: Path) -> None:
     write_run(
         tmp_path, values=[0.0, 5.0], every=1_000_000, decisions=1_000_000, env__action_repeat=4, scale__name="paper"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import platform
+from collections.abc import Callable
 from pathlib import Path
 
 from rich.console import Console
@@ -14,19 +15,15 @@ from pamd.errors import ResourceError
 __all__ = ["doctor"]
 
 
+_Line = Callable[[bool, str, str], None]
+
+
 def doctor(runs: Path = Path("runs")) -> int:
     """Check rendering back ends, torch, memory and disk.
 
     Args:
         runs: where run directories would be made.
     """
-    import torch
-
-    from pamd.envs import probe_backends
-    from pamd.envs.distractors.cache import cache_directory
-    from pamd.envs.distractors.pool import ENOUGH, installed_clips
-    from pamd.replay import available_disk, available_memory
-
     console = Console()
 
     def line(ok: bool, what: str, detail: str) -> None:
@@ -36,43 +33,70 @@ def doctor(runs: Path = Path("runs")) -> int:
     console.print(
         f"Python {platform.python_version()} on {platform.platform()}, {os.cpu_count()} cores", highlight=False
     )
-    line(
-        True,
-        "torch",
-        f"{torch.__version__}, {'CUDA ' + str(torch.version.cuda) if torch.cuda.is_available() else 'CPU'}",
-    )
+    _torch(line)
+    renders = _rendering(line, console)
+    _memory(line)
+    holds = _disk(line, runs)
+    _distractors(line)
+    return 0 if renders and holds else 1
+
+
+def _torch(line: _Line) -> None:
+    import torch
+
+    on = f"CUDA {torch.version.cuda}" if torch.cuda.is_available() else "CPU"
+    line(True, "torch", f"{torch.__version__}, {on}")
+
+
+def _rendering(line: _Line, console: Console) -> bool:
+    """Whether training could render here, as it is set up."""
+    from pamd.envs import probe_backends
+
     backends = probe_backends()
-    renders = any(backend.ok for backend in backends)
+    working = [backend.name for backend in backends if backend.ok]
     for backend in backends:
-        if renders and not backend.ok:
+        if working and not backend.ok:
             console.print(f"    {backend.name:<12} not available, and not needed", highlight=False)
         else:
             line(backend.ok, backend.name, backend.detail)
-    if not renders:
-        line(
-            False,
-            "rendering",
-            "none of them works: apt-get install libegl1 libgl1 (EGL), or libosmesa6 (MUJOCO_GL=osmesa)",
-        )
+    if not working:
+        how = "apt-get install libegl1 libgl1 (EGL), or libosmesa6 (MUJOCO_GL=osmesa)"
+        line(False, "rendering", f"none of them works: {how}")
+        return False
     chosen = os.environ.get("MUJOCO_GL", "")
-    if chosen and chosen not in [backend.name for backend in backends if backend.ok]:
+    if chosen and chosen not in working:
         line(False, "MUJOCO_GL", f"is {chosen!r}, which training will use and which does not work here: unset it")
-        renders = False
-    memory, disk = available_memory() / 1e9, available_disk(runs) / 1e9
-    line(
-        memory > 4,
-        "memory",
-        f"{memory:.1f} GB available; a replay of 1M transitions at 84x84 takes 21.2 GB (mmap: disk)",
-    )
+        return False
+    return True
+
+
+def _memory(line: _Line) -> None:
+    from pamd.replay import available_memory
+
+    memory = available_memory() / 1e9
+    million = "a replay of 1M transitions at 84x84 takes 21.2 GB (mmap: disk)"
+    line(memory > 4, "memory", f"{memory:.1f} GB available; {million}")
+
+
+def _disk(line: _Line, runs: Path) -> bool:
+    """Whether runs can be written there at all; little room is said, and left to the run."""
+    from pamd.replay import available_disk
+
     try:
         check_directory(runs, "--runs")
     except ResourceError as error:
         line(False, "disk", str(error))
-    else:
-        line(disk > 25, "disk", f"{disk:.1f} GB free for {runs}")
+        return False
+    disk = available_disk(runs) / 1e9
+    line(disk > 25, "disk", f"{disk:.1f} GB free for {runs}")
+    return True
+
+
+def _distractors(line: _Line) -> None:
+    from pamd.envs.distractors.cache import cache_directory
+    from pamd.envs.distractors.pool import ENOUGH, installed_clips
+
     clips = len(installed_clips())
-    more = (
-        "" if clips >= ENOUGH else "; procedural ones beside them (pip install 'pamd[distractors]' brings natural ones)"
-    )
-    line(True, "distractors", f"{clips} clips in installed packages{more}; decoded into {cache_directory()}")
-    return 0 if renders else 1
+    more = "; procedural ones beside them (pip install 'pamd[distractors]' brings natural ones)"
+    held = f"{clips} clips in installed packages{'' if clips >= ENOUGH else more}"
+    line(True, "distractors", f"{held}; decoded into {cache_directory()}")

@@ -14,6 +14,9 @@ from pamd.errors import ConfigError
 
 __all__ = ["show"]
 
+_WIDE = 110
+"""Columns that the table of methods needs."""
+
 What = Literal["methods", "distances", "operators", "scales", "tasks", "distractors", "experiments"]
 
 
@@ -47,9 +50,9 @@ def show(
 def _print_methods(console: Console, fidelity: Literal["paper", "released"], every: bool) -> None:
     from pamd.methods import PIPELINES, method, names
 
-    table = Table(title=f"fidelity: {fidelity}")
+    table = Table(title=f"fidelity: {fidelity}", title_justify="left", box=None, pad_edge=False)
     for column in ("method", "distance", "operator", "pairs", "latents", "transition"):
-        table.add_column(column, no_wrap=column in ("method", "distance"), overflow="fold")
+        table.add_column(column, no_wrap=True)
     named = [*PIPELINES, "dbc-det+pamd", "simsr+pamd", "simsr+mlp", "dbc-det+diagonal", "simsr+adaptive-diagonal"]
     for name in names() if every else [*named, "dbc-det+pamd-lowrank"]:
         made = method(name, fidelity)
@@ -62,6 +65,7 @@ def _print_methods(console: Console, fidelity: Literal["paper", "released"], eve
             made.latent_space,
             made.transition,
         )
+    console.width = max(console.width, _WIDE)  # a terminal folds its lines more legibly than a table its cells
     console.print(table)
     if not every:
         console.print("dbc-det, mico and simsr take any +DISTANCE in place of their comparator; --all lists them.")

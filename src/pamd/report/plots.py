@@ -13,6 +13,7 @@ from pamd.report.aggregate import Cell, Column, Comparison, mean_curve
 from pamd.report.figure import PALETTE, colour, save_figure
 from pamd.report.inference import common, normalised, scored_columns
 from pamd.report.statistics import bootstrap, performance_profile
+from pamd.report.table import counted
 
 __all__ = ["curves", "profiles", "styles"]
 
@@ -47,7 +48,7 @@ def curves(comparison: Comparison, path: Path) -> list[Path]:
         for cell in comparison.row(setting):
             _draw(axes, cell, *look[cell.column])
         axes.set_title(setting.label, fontsize=9, wrap=True)
-        axes.set_xlabel(f"decisions (each {setting.action_repeat} frames)")
+        axes.set_xlabel(f"decisions (each {counted(setting.action_repeat, 'frame')})")
         axes.set_ylabel("return of an evaluation episode")
         axes.xaxis.set_major_locator(MaxNLocator(5))
         axes.xaxis.set_major_formatter(EngFormatter(sep=""))

@@ -95,7 +95,8 @@ def _mean(values: Sequence[float] | NDArray[np.float64]) -> str:
     if not len(values):
         return NONE
     mean, error = mean_and_error(values)
-    return f"{mean:.1f}" + ("" if error is None else f" ± {error:.1f}")
+    digits = 1 if abs(mean) >= 1 else 3  # rewards may be small, and 0.0 would say that there were none
+    return f"{mean:.{digits}f}" + ("" if error is None else f" ± {error:.{digits}f}")
 
 
 def interval(found: Estimate, digits: int = 1) -> str:
