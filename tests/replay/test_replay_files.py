@@ -191,6 +191,40 @@ def test_a_short_write_is_completed(directory: Path, monkeypatch: pytest.MonkeyP
     assert_same(play(make(directory), EVENTS), play(Reference(40, 3), EVENTS))
 
 
+def test_a_batch_is_asked_for_before_it_is_read(directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """All its frames and no others, also where a stack goes past the end of the ring."""
+    replay, row = play(make(directory), EVENTS), int(np.prod(FRAME_SHAPE))
+    asked: set[int] = set()
+
+    def hint(handle: int, offset: int, length: int, advice: int) -> None:
+        assert advice == os.POSIX_FADV_WILLNEED
+        assert offset % row == length % row == 0
+        asked.update(range(offset // row, (offset + length) // row))
+
+    monkeypatch.setattr(os, "posix_fadvise", hint)
+    wrapped = 0
+    for transition in replay.transitions():
+        asked.clear()
+        replay.take(transition[None])
+        counters = replay._ring.frames_of(transition[None]).ravel()
+        slots = set((counters % 48).tolist())
+        wrapped += {47, 0} <= slots
+        assert {slot for slot in asked if slot < 48} == slots
+    assert wrapped
+
+
+@pytest.mark.parametrize("without", [True, False])
+def test_a_file_system_that_takes_no_hints(without: bool, directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*arguments: Any) -> None:
+        raise OSError(errno.EINVAL, "Invalid argument")
+
+    if without:
+        monkeypatch.delattr(os, "posix_fadvise")
+    else:
+        monkeypatch.setattr(os, "posix_fadvise", refuse)
+    assert_same(play(make(directory), EVENTS), play(Reference(40, 3), EVENTS))
+
+
 def test_a_directory_that_is_gone(directory: Path, storage: str) -> None:
     replay = play(make(directory, storage), EVENTS)
     for path in directory.iterdir():

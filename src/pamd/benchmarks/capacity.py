@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-import statistics
 import time
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from pamd.benchmarks.measure import Options, Table
+from pamd.benchmarks.measure import Options, Table, milliseconds
 from pamd.benchmarks.pipeline import session_of
 from pamd.errors import ResourceError
 from pamd.replay import Replay, available_disk
@@ -44,6 +45,7 @@ def measure(options: Options) -> Table:
         "own: anonymous memory of the whole process (weights, activations, batches, simulator); cached: file pages, "
         "which the system takes back when it needs them.",
         f"{frames:,} frames of noise were written; a batch is drawn from all of them.",
+        "page by page: as many frames through a plain memory map, in turns with ours; each draws its own.",
     )
     return Table("capacity", f"training with a memory-mapped replay of {CAPACITY:,}, paper scale", rows, notes)
 
@@ -61,25 +63,43 @@ def _fill(replay: Replay, frames: int) -> None:
 
 
 def _row(session: Any, options: Options) -> dict[str, Any]:
-    clock = Stopwatch()
-    samples: list[float] = []
-    updates: list[float] = []
+    clock, size = Stopwatch(), session.config.scale.batch
+    plain = _page_by_page(session.replay, session.run.replay, size)
+    seconds: dict[str, list[float]] = {"sample": [], "page by page": [], "update": []}
     for _ in range(options.repetitions):
         decide(session, clock)
-        start = time.perf_counter()
-        session.replay.sample(session.config.scale.batch, np.random.default_rng(len(samples)), buffer=1)
-        samples.append(time.perf_counter() - start)
-        learn(session, clock)
-        updates.append(time.perf_counter() - start - samples[-1])
+        rng = np.random.default_rng(session.replay.written)
+        runs: dict[str, Callable[[], object]] = {
+            "sample": partial(session.replay.sample, size, rng, buffer=1),
+            "page by page": partial(plain, rng),
+            "update": partial(learn, session, clock),
+        }
+        for name, run in runs.items():
+            start = time.perf_counter()
+            run()
+            seconds[name].append(time.perf_counter() - start)
     memory = _memory()
     return {
         "transitions": len(session.replay),
         "file GB": round(session.replay.written * int(np.prod(session.replay.layout.frame_shape)) / 1e9, 1),
         "own GB": round(memory["RssAnon"] / 1e9, 2),
         "cached GB": round(memory["RssFile"] / 1e9, 2),
-        "sample ms": round(1e3 * statistics.median(samples), 1),
-        "update ms": round(1e3 * statistics.median(updates), 1),
+        **{f"{name} ms": round(milliseconds(taken), 1) for name, taken in seconds.items()},
     }
+
+
+def _page_by_page(replay: Replay, directory: Path, size: int) -> Callable[[np.random.Generator], object]:
+    """A batch's frames as numpy reads them out of a memory map."""
+    layout = replay.layout
+    path = directory / layout.columns["frames"].file
+    rows = np.asarray(np.memmap(path, np.uint8, "r", shape=(layout.slots, *layout.frame_shape)))
+    out = np.empty((size, layout.frame_stack + 1, *layout.frame_shape), np.uint8)
+
+    def run(rng: np.random.Generator) -> None:
+        first = rng.integers(0, min(replay.written, layout.slots) - out.shape[1], size)
+        np.take(rows, first[:, None] + np.arange(out.shape[1]), axis=0, out=out, mode="clip")
+
+    return run
 
 
 def _memory() -> dict[str, int]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import abc
+import contextlib
 import os
 import weakref
 from pathlib import Path
@@ -28,7 +29,7 @@ class Frames(abc.ABC):
 
     @abc.abstractmethod
     def gather(self, counters: Counters, out: Frame) -> None:
-        """[...] -> `out` [..., C, H, W]"""
+        """[..., K] -> `out` [..., K, C, H, W]; the K of a transition are neighbours, some perhaps the same."""
 
     @abc.abstractmethod
     def save(self, directory: Path, first: int, stop: int) -> None:
@@ -62,7 +63,11 @@ class MemoryFrames(Frames):
 
 
 class MappedFrames(Frames):
-    """Frames in a file, read through a map of it."""
+    """Frames in a file, read through a map of it.
+
+    What the system does not hold in its cache is asked for before it is read, all of a batch at once. Without that each
+    page is waited for when it is touched, one after the other: some forty times as long (docs/performance.md).
+    """
 
     def __init__(self, directory: Path, layout: Layout, read_only: bool) -> None:
         column = layout.columns["frames"]
@@ -86,7 +91,19 @@ class MappedFrames(Frames):
                 data, offset = data[done:], offset + done
 
     def gather(self, counters: Counters, out: Frame) -> None:
+        if hasattr(os, "posix_fadvise"):  # not on a Mac
+            self._ask_for(counters)
         _take(self._rows, counters, out)
+
+    def _ask_for(self, counters: Counters) -> None:
+        first, last = counters.min(-1).ravel(), counters.max(-1).ravel()
+        start, length = first % len(self._rows), last - first + 1
+        # A run that goes past the end of the ring has its rest at the beginning.
+        rest = start + length - len(self._rows)
+        runs = [*zip(start.tolist(), length.tolist(), strict=True), *((0, n) for n in rest[rest > 0].tolist())]
+        with contextlib.suppress(OSError):  # a hint, which not every file system takes
+            for row, rows in runs:
+                os.posix_fadvise(self._handle, row * self._row_bytes, rows * self._row_bytes, os.POSIX_FADV_WILLNEED)
 
     def save(self, directory: Path, first: int, stop: int) -> None:
         with files.explained(self._directory):
