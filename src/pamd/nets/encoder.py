@@ -19,7 +19,8 @@ LatentSpace = Literal["layernorm", "sphere"]
 
 def as_pixels(obs: Tensor) -> Tensor:
     """uint8 [B, C, H, W] as floats in [0, 1], channels last; what is so already comes back as it is."""
-    x = obs.to(torch.get_default_dtype(), memory_format=torch.channels_last)
+    # Reordered as bytes and converted after: both at once take a fifth longer.
+    x = obs.contiguous(memory_format=torch.channels_last).to(torch.get_default_dtype())
     return x.div_(255) if obs.dtype == torch.uint8 else x
 
 
