@@ -1,32 +1,70 @@
-"""The hand-written derivative of the packed triangular form."""
+"""The last layer and the triangular form in one: values by the textbook, derivatives by differences."""
 
 from __future__ import annotations
 
+import pytest
 import torch
+from torch import Tensor
 
+from pamd.distances import triangular
 from pamd.distances.pairwise import rehu, rehu_slope
 from pamd.distances.triangular import packed_size, triangular_form
 
 
-def test_gradcheck_of_every_output_alone_and_together() -> None:
+def layer(d: int, factors: int, hidden: int = 3) -> tuple[Tensor, Tensor]:
+    weight = torch.randn(factors * packed_size(d), hidden).double()
+    return weight.requires_grad_(), torch.randn(len(weight)).double().requires_grad_()
+
+
+@pytest.mark.parametrize(("d", "factors"), [(1, 1), (2, 1), (4, 1), (3, 2)])
+@pytest.mark.parametrize("columns", [1, 2, 25])
+def test_gradcheck_of_every_output_alone_and_together(
+    d: int, factors: int, columns: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    in_blocks_of(columns, monkeypatch)
     torch.manual_seed(0)
-    for d in (1, 2, 4):
-        packed = (2 * torch.randn(5, packed_size(d))).double().requires_grad_()
-        delta = torch.randn(5, d).double().requires_grad_()
-        rows = torch.tensor([3, 0, 3])  # a factor asked for twice collects both gradients
-        for pick in (slice(0, 1), slice(1, 2), slice(2, 3), slice(0, 3)):
-            assert torch.autograd.gradcheck(
-                lambda p, v, k=pick, r=rows: triangular_form(p, v, 0.1, r)[k], (packed, delta)
-            )
+    hidden = torch.randn(5, 3).double().requires_grad_()
+    delta = torch.randn(5, factors, d).double().requires_grad_()
+    rows = torch.tensor([3, 0])
+    for pick in (slice(0, 1), slice(1, 2), slice(2, 3), slice(0, 3)):
+        assert torch.autograd.gradcheck(
+            lambda h, w, b, v, k=pick: triangular_form(h, w, b, v, 0.1, rows)[k], (hidden, *layer(d, factors), delta)
+        )
 
 
-def test_rows_of_the_factor() -> None:
-    packed = torch.arange(1.0, 13).view(2, 6)
-    quadratic, norm, L = triangular_form(packed, torch.ones(2, 3), 0.0, torch.tensor([1]))
-    expected = torch.tensor([[6.5, 0, 0], [8, 8.5, 0], [10, 11, 11.5]])
-    torch.testing.assert_close(L[0], expected)
-    torch.testing.assert_close(quadratic[1], expected.sum(0).square().sum())
-    torch.testing.assert_close(norm[1], expected.square().sum())
+@pytest.mark.parametrize("d", [1, 7, 50, 76])
+@pytest.mark.parametrize("factors", [1, 3])
+def test_it_is_the_textbook_s(d: int, factors: int) -> None:
+    torch.manual_seed(0)
+    hidden, (weight, bias) = torch.randn(4, 3).double(), layer(d, factors)
+    delta, rows = torch.randn(4, factors, d).double(), torch.tensor([2, 0])
+    packed = torch.nn.functional.linear(hidden, weight, bias).view(4, factors, -1)
+    L = torch.zeros(4, factors, d, d).double()
+    row, column = torch.tril_indices(d, d)
+    L[..., row, column] = packed
+    diagonal = L.diagonal(dim1=-2, dim2=-1)
+    L = L - diagonal.diag_embed() + (rehu(diagonal) + 0.1).diag_embed()
+    quadratic, norm, wanted = triangular_form(hidden, weight, bias, delta, 0.1, rows)
+    torch.testing.assert_close(quadratic, (L.mT @ delta[..., None]).square().sum((1, 2, 3)))
+    torch.testing.assert_close(norm, L.square().sum((1, 2, 3)))
+    torch.testing.assert_close(wanted, L[rows])
+
+
+def test_no_pairs() -> None:
+    weight, bias = layer(4, 1)
+    quadratic, norm, wanted = triangular_form(
+        torch.empty(0, 3).double(), weight, bias, torch.empty(0, 1, 4).double(), 0.1, torch.empty(0, dtype=torch.long)
+    )
+    assert (quadratic.shape, norm.shape, wanted.shape) == ((0,), (0,), (0, 1, 4, 4))
+    (quadratic.sum() + norm.sum()).backward()
+    assert weight.grad is not None
+    assert not weight.grad.any()
+
+
+def in_blocks_of(columns: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(triangular, "_COLUMNS", columns)
+    triangular._unpacked.cache_clear()
+    monkeypatch.setattr(triangular, "_unpacked", triangular._unpacked.__wrapped__)
 
 
 def test_rehu_is_the_papers() -> None:
