@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -22,6 +23,8 @@ from pamd.replay.layout import ASSUMED_RATIO, CHUNK, STORAGES
 
 __all__ = ["measure"]
 
+_EMPTIED = "emptied"
+"""What is done between contenders and is none."""
 FRAME, STACK, BATCH, FILLED, EPISODE = (3, 84, 84), 3, 128, 4000, 250
 
 
@@ -31,10 +34,12 @@ def measure(options: Options) -> Table:
         rng = np.random.default_rng(0)
         runs: dict[str, Callable[[], object]] = {"stacked (yardstick)": _stacked(rng)}
         runs |= {f"frames once, {name}": _sampling(replay, rng) for name, replay in replays.items()}
+        if hasattr(os, "posix_fadvise"):
+            runs |= _cold(Path(directory) / "mmap", rng)
         agent, batch = make_agent("simsr+pamd", "joint"), batch_of(scale("paper"))
         seconds = interleave(runs | {"update": lambda: agent.update(batch)}, options.repetitions)
     rows = []
-    for name in runs:
+    for name in [name for name in runs if not name.startswith(_EMPTIED)]:
         row: dict[str, Any] = {"storage": name, "ms": milliseconds(seconds[name])}
         row["x yardstick"] = str(ratio(seconds["stacked (yardstick)"], seconds[name]))
         row["% of an update"] = str(ratio(seconds[name], seconds["update"], 100.0))
@@ -45,6 +50,7 @@ def measure(options: Options) -> Table:
         "paper scale.",
         "KB a transition: of a million, from the forecast that every run makes before it starts; compressed: what "
         f"these frames take, where the forecast assumes a ratio of {ASSUMED_RATIO}.",
+        "not cached: the system has let go of the file before; page by page: the same through a plain memory map.",
         f"The frames of the replays: {EPISODE} of cheetah_run, random actions, over and over.",
     )
     return Table("replay", f"one batch of {BATCH}, {options.threads} threads", rows, notes)
@@ -52,6 +58,30 @@ def measure(options: Options) -> Table:
 
 def _sampling(replay: Replay, rng: np.random.Generator) -> Callable[[], object]:
     return lambda: replay.sample(BATCH, rng)
+
+
+def _cold(directory: Path, rng: np.random.Generator) -> dict[str, Callable[[], object]]:
+    """Ours and a plain memory map, each after the system has let go of what it holds of the file."""
+    held: list[Any] = []
+
+    def emptied() -> None:
+        held.clear()  # a page that is mapped is never let go of
+        path = directory / "frames.u8"
+        handle = os.open(path, os.O_RDONLY)
+        os.posix_fadvise(handle, 0, 0, os.POSIX_FADV_DONTNEED)
+        os.close(handle)
+        held.extend([Replay.open(directory, read_only=True), np.memmap(path, np.uint8, "r").reshape(-1, *FRAME)])
+
+    def page_by_page() -> None:
+        first = rng.integers(0, FILLED - STACK, BATCH)
+        np.take(np.asarray(held[1]), first[:, None] + np.arange(STACK + 1), axis=0, mode="clip")
+
+    return {
+        f"{_EMPTIED} 1": emptied,
+        "frames once, mmap, not cached": lambda: held[0].sample(BATCH, rng),
+        f"{_EMPTIED} 2": emptied,
+        "the same page by page": page_by_page,
+    }
 
 
 def _stacked(rng: np.random.Generator) -> Callable[[], object]:
@@ -109,5 +139,6 @@ def _replays(directory: Path, frames: NDArray[np.uint8]) -> Iterator[dict[str, R
             if i % EPISODE == 0:
                 replay.start(frame)
             replay.add(draw.uniform(-1, 1, ACTIONS).astype(np.float32), 0.0, False, frame)
+        replay.sync()
         made[storage] = replay
     yield made

@@ -66,7 +66,7 @@ class MappedFrames(Frames):
     """Frames in a file, read through a map of it.
 
     What the system does not hold in its cache is asked for before it is read, all of a batch at once. Without that each
-    page is waited for when it is touched, one after the other: some forty times as long (docs/performance.md).
+    page is waited for when it is touched, one after the other: several times as long (docs/performance.md).
     """
 
     def __init__(self, directory: Path, layout: Layout, read_only: bool) -> None:
