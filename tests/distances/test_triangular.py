@@ -6,6 +6,7 @@ import pytest
 import torch
 from torch import Tensor
 
+import pamd
 from pamd.distances import triangular
 from pamd.distances.pairwise import rehu, rehu_slope
 from pamd.distances.triangular import packed_size, triangular_form
@@ -59,6 +60,19 @@ def test_no_pairs() -> None:
     (quadratic.sum() + norm.sum()).backward()
     assert weight.grad is not None
     assert not weight.grad.any()
+
+
+def test_a_distance_first_used_without_autograd_learns_afterwards() -> None:
+    """What is kept between calls must not be a tensor of inference mode."""
+    triangular._unpacked.cache_clear()
+    head = pamd.distance("pamd", latent_dim=6)
+    z, z_prime = torch.randn(3, 6), torch.randn(3, 6)
+    with torch.inference_mode():
+        before = head(z, z_prime).clone()
+    value = head(z, z_prime)
+    value.sum().backward()
+    torch.testing.assert_close(value.detach(), before)
+    assert all(parameter.grad is not None for parameter in head.parameters())
 
 
 def in_blocks_of(columns: int, monkeypatch: pytest.MonkeyPatch) -> None:
