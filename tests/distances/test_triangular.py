@@ -6,7 +6,6 @@ import pytest
 import torch
 from torch import Tensor
 
-import pamd
 from pamd.distances import triangular
 from pamd.distances.pairwise import rehu, rehu_slope
 from pamd.distances.triangular import packed_size, triangular_form
@@ -62,23 +61,20 @@ def test_no_pairs() -> None:
     assert not weight.grad.any()
 
 
-def test_a_distance_first_used_without_autograd_learns_afterwards() -> None:
-    """What is kept between calls must not be a tensor of inference mode."""
-    triangular._unpacked.cache_clear()
-    head = pamd.distance("pamd", latent_dim=6)
-    z, z_prime = torch.randn(3, 6), torch.randn(3, 6)
-    with torch.inference_mode():
-        before = head(z, z_prime).clone()
-    value = head(z, z_prime)
-    value.sum().backward()
-    torch.testing.assert_close(value.detach(), before)
-    assert all(parameter.grad is not None for parameter in head.parameters())
+def test_a_frozen_layer_gets_no_gradient_and_changes_no_other() -> None:
+    torch.manual_seed(0)
+    (weight, bias), rows = layer(30, 1), torch.tensor([1])
+    hidden, delta = torch.randn(4, 3).double().requires_grad_(), torch.randn(4, 1, 30).double().requires_grad_()
+
+    def gradients(weight: Tensor, bias: Tensor) -> tuple[Tensor, ...]:
+        value = sum(part.sum() for part in triangular_form(hidden, weight, bias, delta, 0.1, rows))
+        return torch.autograd.grad(value, (hidden, delta))
+
+    torch.testing.assert_close(gradients(weight.detach(), bias.detach()), gradients(weight, bias))
 
 
 def in_blocks_of(columns: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(triangular, "_COLUMNS", columns)
-    triangular._unpacked.cache_clear()
-    monkeypatch.setattr(triangular, "_unpacked", triangular._unpacked.__wrapped__)
 
 
 def test_rehu_is_the_papers() -> None:

@@ -67,6 +67,7 @@ def test_small_returns_are_not_nothing(tmp_path: Path) -> None:
         write_run(tmp_path, "dbc-det", seed, [0, 0, 0.02 + 0.01 * seed])
     (row,) = rows(results.summary(compared(tmp_path), [], rng()))
     assert row["return, mean ± s.e."] == "0.025 ± 0.005"
+    assert row["return, IQM [95 %]"].startswith("0.025")
 
 
 def test_a_run_in_the_paper_s_setting_is_said_to_be_in_it(tmp_path: Path) -> None:

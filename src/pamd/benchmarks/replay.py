@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import os
 import tempfile
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -30,12 +29,15 @@ FRAME, STACK, BATCH, FILLED, EPISODE = (3, 84, 84), 3, 128, 4000, 250
 
 def measure(options: Options) -> Table:
     frames = _rendered()
-    with tempfile.TemporaryDirectory() as directory, _replays(Path(directory), frames) as replays:
+    with tempfile.TemporaryDirectory() as directory:
+        replays = {storage: _filled(Path(directory) / storage, storage, frames) for storage in STORAGES}
         rng = np.random.default_rng(0)
         runs: dict[str, Callable[[], object]] = {"stacked (yardstick)": _stacked(rng)}
         runs |= {f"frames once, {name}": _sampling(replay, rng) for name, replay in replays.items()}
         if hasattr(os, "posix_fadvise"):
-            runs |= _cold(Path(directory) / "mmap", rng)
+            place = Path(directory) / "cold"
+            _filled(place, "mmap", frames)  # and nobody holds it: what is mapped somewhere stays in the cache
+            runs |= _cold(place, rng)
         agent, batch = make_agent("simsr+pamd", "joint"), batch_of(scale("paper"))
         seconds = interleave(runs | {"update": lambda: agent.update(batch)}, options.repetitions)
     rows = []
@@ -50,7 +52,7 @@ def measure(options: Options) -> Table:
         "paper scale.",
         "KB a transition: of a million, from the forecast that every run makes before it starts; compressed: what "
         f"these frames take, where the forecast assumes a ratio of {ASSUMED_RATIO}.",
-        "not cached: the system has let go of the file before; page by page: the same through a plain memory map.",
+        "not cached: the system has let go of the file before; page by page: as many through a plain memory map.",
         f"The frames of the replays: {EPISODE} of cheetah_run, random actions, over and over.",
     )
     return Table("replay", f"one batch of {BATCH}, {options.threads} threads", rows, notes)
@@ -65,7 +67,7 @@ def _cold(directory: Path, rng: np.random.Generator) -> dict[str, Callable[[], o
     held: list[Any] = []
 
     def emptied() -> None:
-        held.clear()  # a page that is mapped is never let go of
+        held.clear()
         path = directory / "frames.u8"
         handle = os.open(path, os.O_RDONLY)
         os.posix_fadvise(handle, 0, 0, os.POSIX_FADV_DONTNEED)
@@ -80,7 +82,7 @@ def _cold(directory: Path, rng: np.random.Generator) -> dict[str, Callable[[], o
         f"{_EMPTIED} 1": emptied,
         "frames once, mmap, not cached": lambda: held[0].sample(BATCH, rng),
         f"{_EMPTIED} 2": emptied,
-        "the same page by page": page_by_page,
+        "as many, page by page": page_by_page,
     }
 
 
@@ -121,24 +123,20 @@ def _rendered() -> NDArray[np.uint8]:
     return np.stack(frames)
 
 
-@contextmanager
-def _replays(directory: Path, frames: NDArray[np.uint8]) -> Iterator[dict[str, Replay]]:
-    made = {}
-    for storage in STORAGES:
-        replay = Replay.create(
-            ReplayConfig(FILLED + FILLED // EPISODE + 1, storage),
-            frame_shape=FRAME,
-            action_dim=ACTIONS,
-            frame_stack=STACK,
-            margin=FILLED,
-            directory=directory / storage,
-        )
-        draw = np.random.default_rng(0)
-        for i in range(FILLED):
-            frame = frames[i % EPISODE]
-            if i % EPISODE == 0:
-                replay.start(frame)
-            replay.add(draw.uniform(-1, 1, ACTIONS).astype(np.float32), 0.0, False, frame)
-        replay.sync()
-        made[storage] = replay
-    yield made
+def _filled(directory: Path, storage: str, frames: NDArray[np.uint8]) -> Replay:
+    replay = Replay.create(
+        ReplayConfig(FILLED + FILLED // EPISODE + 1, storage),
+        frame_shape=FRAME,
+        action_dim=ACTIONS,
+        frame_stack=STACK,
+        margin=FILLED,
+        directory=directory,
+    )
+    draw = np.random.default_rng(0)
+    for i in range(FILLED):
+        frame = frames[i % EPISODE]
+        if i % EPISODE == 0:
+            replay.start(frame)
+        replay.add(draw.uniform(-1, 1, ACTIONS).astype(np.float32), 0.0, False, frame)
+    replay.sync()
+    return replay

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -117,8 +117,10 @@ def prepared(runs: Sequence[tuple[str, TrainConfig]], root: Path, how: How) -> t
     check_directory(root, "--root")
     if how.backend == "local":
         device_of(how.device)  # what no run could use is said once, before the first
-    workers, threads = backend.share(resources, len(jobs(runs, root)))
-    made = jobs(runs, root, Runtime(device=how.device, threads=threads, video=how.video, tensorboard=False))
+    made = jobs(runs, root)
+    workers, threads = backend.share(resources, len(made))
+    runtime = Runtime(device=how.device, threads=threads, video=how.video, tensorboard=False)
+    made = [replace(job, config=replace(job.config, runtime=runtime)) for job in made]
     return made, plan(made, workers, threads, how.discard_replay)
 
 

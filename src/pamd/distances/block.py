@@ -9,7 +9,7 @@ from torch import Tensor
 from pamd.distances.base import DISTANCES
 from pamd.distances.pairwise import pair_network
 from pamd.distances.quadratic import Form, PairConditionedConfig, QuadraticForm
-from pamd.distances.triangular import packed_size, predicted_form
+from pamd.distances.triangular import floats_per_pair, packed_size, predicted_form
 from pamd.errors import ConfigError
 
 __all__ = ["BlockConfig", "PamdBlock"]
@@ -44,4 +44,4 @@ class PamdBlock(QuadraticForm[BlockConfig]):
         return predicted_form(self.net, z, z_prime, split, self.config.diagonal_epsilon, rows)
 
     def _floats_per_pair(self) -> int:
-        return 4 * self.latent_dim * (self.config.block + 1) + 4 * self.config.hidden
+        return floats_per_pair(self.latent_dim, self.config.block) + 4 * self.config.hidden

@@ -7,7 +7,7 @@ from torch import Tensor
 from pamd.distances.base import DISTANCES
 from pamd.distances.pairwise import pair_network
 from pamd.distances.quadratic import Form, PairConditionedConfig, QuadraticForm
-from pamd.distances.triangular import packed_size, predicted_form
+from pamd.distances.triangular import floats_per_pair, packed_size, predicted_form
 
 __all__ = ["Pamd"]
 
@@ -26,4 +26,4 @@ class Pamd(QuadraticForm[PairConditionedConfig]):
         return predicted_form(self.net, z, z_prime, delta[:, None], self.config.diagonal_epsilon, rows)
 
     def _floats_per_pair(self) -> int:
-        return 4 * self.latent_dim**2 + 4 * self.config.hidden
+        return floats_per_pair(self.latent_dim, self.latent_dim) + 4 * self.config.hidden

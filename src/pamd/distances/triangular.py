@@ -1,16 +1,15 @@
 """The last layer of a pair network and the quadratic forms of the triangular factors it gives, as one operation.
 
 Written out by hand because it is the hot path. A packed triangle would have to be unpacked element by element, which
-takes as long as computing it; so the layer's weights are unpacked instead, row by row, into blocks of neighbouring
-columns. A block of a factor is then a plain matrix as it leaves the product, with a few zeros above its diagonal, and
-is used while it is in the cache. `tests/distances/test_triangular.py` holds it to the textbook construction.
+takes as long as computing it; so the layer's weights are unpacked instead, row by row, for a block of neighbouring
+columns at a time. The block of a factor is then a plain matrix as it leaves the product, with a few zeros above its
+diagonal, and is used while it is in the cache. `tests/distances/test_triangular.py` holds it to the textbook.
 """
 
 from __future__ import annotations
 
-import functools
 from itertools import pairwise
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -19,7 +18,7 @@ from pamd.distances.pairwise import both_orders, rehu, rehu_slope
 from pamd.distances.quadratic import Form
 from pamd.errors import PamdError
 
-__all__ = ["packed_size", "predicted_form", "triangular_form"]
+__all__ = ["floats_per_pair", "packed_size", "predicted_form", "triangular_form"]
 
 _COLUMNS = 25
 """About how many a block has: more of them compute more zeros, fewer make small products."""
@@ -30,10 +29,15 @@ def packed_size(d: int) -> int:
     return d * (d + 1) // 2
 
 
+def floats_per_pair(d: int, b: int) -> int:
+    """What a pair's factors of b x b take of memory without a gradient: two blocks, in two orders."""
+    return 4 * d * min(b, 2 * _COLUMNS)
+
+
 def predicted_form(net: nn.Sequential, z: Tensor, z_prime: Tensor, delta: Tensor, epsilon: float, rows: Tensor) -> Form:
     """The form whose K factors of b x b on the diagonal `net` predicts from pairs z, z_prime [P, d], in both orders.
 
-    delta: [P, K, b]; K b = d.
+    delta: [P, K, b]; K b = d. The last layer itself is not called, so hooks on it do not fire.
     """
     pairs, last = len(z), net[-1]
     assert isinstance(last, nn.Linear)
@@ -63,53 +67,85 @@ def triangular_form(
     dtype = torch.promote_types(delta.dtype, hidden.dtype)
     hidden, weight, bias, delta = (x.to(dtype) for x in (hidden, weight, bias, delta))
     with torch.autocast(hidden.device.type, enabled=False):  # what is squared and summed here needs float32
-        return _TriangularForm.apply(hidden, weight, bias, delta, epsilon, rows)  # type: ignore[no-untyped-call,no-any-return]
+        found = _TriangularForm.apply(hidden, weight, bias, delta, epsilon, rows, torch.is_grad_enabled())  # type: ignore[no-untyped-call]
+    quadratic, squared_norm, factors = found
+    return quadratic, squared_norm, factors
 
 
-class _Block(NamedTuple):
-    """Columns `first` to `stop` of every factor, from row `first` down."""
+class _Block:
+    """Columns `first` to `stop` of every factor, from row `first` down: [K, d - first, stop - first]."""
 
-    first: int
-    stop: int
-    units: slice
-    """Where the unpacked layer has them: K matrices, row-major."""
+    def __init__(self, first: int, stop: int, d: int, factors: int, device: torch.device) -> None:
+        self.columns, self.below = slice(first, stop), slice(first, d)
+        self.height, self.width, self._factors = d - first, stop - first, factors
+        row, column = (torch.arange(first, end, device=device) for end in (d, stop))
+        # Packed neighbours stand in for what is above the diagonal; they are set to 0 afterwards.
+        self._packed = (_start_of(row)[:, None] + column).flatten()
+        self._above = column > row[: self.width, None]
+        lower_row, lower_column = torch.tril_indices(self.height, self.width, device=device)
+        self._lower = lower_row * self.width + lower_column
+        self._packed_lower = _start_of(first + lower_row) + first + lower_column
+
+    def of(self, packed: Tensor) -> Tensor:
+        """The units of the block out of a packed layer: [K d(d+1)/2, ...] -> [K height width, ...]."""
+        units: Tensor = packed.unflatten(0, (self._factors, -1)).index_select(1, self._packed).flatten(0, 1)
+        return units
+
+    def into(self, packed: Tensor, units: Tensor) -> None:
+        """Write the units back where they came from."""
+        units = units.unflatten(0, (self._factors, -1)).index_select(1, self._lower)
+        packed.unflatten(0, (self._factors, -1)).index_copy_(1, self._packed_lower, units)
+
+    def matrices(self, units: Tensor) -> Tensor:
+        """[N, K height width] -> [N, K, height, width], 0 above the diagonal; `units` is overwritten."""
+        L = units.view(len(units), self._factors, self.height, self.width)
+        L[:, :, : self.width].masked_fill_(self._above, 0)
+        return L
+
+    def diagonal(self, L: Tensor) -> Tensor:
+        """[N, K, height, width] -> a view [N, K, width]."""
+        return L[:, :, : self.width].diagonal(dim1=2, dim2=3)
 
 
-class _Unpacked(NamedTuple):
-    blocks: list[_Block]
-    place: Tensor
-    """[K d(d+1)/2]: the unpacked unit of each packed one."""
-    above: Tensor
-    """The units that no packed one has: above the diagonal, and 0."""
+def _blocks(delta: Tensor) -> list[_Block]:
+    factors, d = int(delta.shape[1]), int(delta.shape[2])
+    count = max(1, round(d / _COLUMNS))
+    edges = [round(k * d / count) for k in range(count + 1)]
+    return [_Block(first, stop, d, factors, delta.device) for first, stop in pairwise(edges)]
 
-    def spread(self, packed: Tensor) -> Tensor:
-        """[K d(d+1)/2, ...] -> [units, ...]"""
-        units = packed.new_empty(len(self.place) + len(self.above), *packed.shape[1:])
-        return units.index_copy_(0, self.place, packed).index_fill_(0, self.above, 0)
+
+def _start_of(row: Tensor) -> Tensor:
+    """Where a row of a packed triangle begins."""
+    return row * (row + 1) // 2
 
 
 class _TriangularForm(torch.autograd.Function):
     @staticmethod
     def forward(
-        ctx: Any, hidden: Tensor, weight: Tensor, bias: Tensor, delta: Tensor, epsilon: float, rows: Tensor
+        ctx: Any,
+        hidden: Tensor,
+        weight: Tensor,
+        bias: Tensor,
+        delta: Tensor,
+        epsilon: float,
+        rows: Tensor,
+        differentiable: bool,
     ) -> tuple[Tensor, Tensor, Tensor]:
-        n, factors, d = delta.shape
-        layout = _unpacked(d, factors, delta.device)
-        weight, bias = layout.spread(weight), layout.spread(bias)
         y, diagonal = torch.empty_like(delta), torch.empty_like(delta)  # diagonal: before ReHU
-        squared_norm, wanted = delta.new_zeros(n), delta.new_zeros(len(rows), factors, d, d)
+        squared_norm = delta.new_zeros(len(delta))
+        wanted = delta.new_zeros(len(rows), *delta.shape[1:], delta.shape[2])
         kept = []
-        for first, stop, units in layout.blocks:
-            L = torch.addmm(bias[units], hidden, weight[units].T).view(n, factors, d - first, stop - first)
-            on_diagonal = L[:, :, : stop - first].diagonal(dim1=2, dim2=3)
-            diagonal[..., first:stop] = on_diagonal
-            on_diagonal.copy_(rehu(diagonal[..., first:stop]) + epsilon)
-            y[..., first:stop] = (delta[..., None, first:] @ L).squeeze(-2)  # L^T delta
+        for block in _blocks(delta):
+            L = block.matrices(torch.addmm(block.of(bias), hidden, block.of(weight).T))
+            on_diagonal = block.diagonal(L)
+            diagonal[..., block.columns] = on_diagonal
+            on_diagonal.copy_(rehu(diagonal[..., block.columns]) + epsilon)
+            y[..., block.columns] = (delta[..., None, block.below] @ L).squeeze(-2)  # L^T delta
             squared_norm += torch.linalg.vector_norm(L, dim=(1, 2, 3)).square()
-            wanted[..., first:, first:stop] = L[rows]
-            kept.append(L)
+            wanted[..., block.below, block.columns] = L[rows]
+            if differentiable:
+                kept.append(L)
         ctx.save_for_backward(hidden, weight, delta, y, diagonal, rows, *kept)
-        ctx.layout = layout
         ctx.set_materialize_grads(False)
         return y.square().sum((1, 2)), squared_norm, wanted
 
@@ -118,48 +154,35 @@ class _TriangularForm(torch.autograd.Function):
         # Autograd turns gradients on here only where a second derivative is wanted (create_graph).
         if torch.is_grad_enabled():
             raise PamdError("this distance is differentiable once; second derivatives (create_graph) are not available")
-        with torch.autocast(ctx.saved_tensors[0].device.type, enabled=False):
-            return (*_TriangularForm._gradients(ctx, *gradients), None, None)
-
-    @staticmethod
-    def _gradients(
-        ctx: Any, of_quadratic: Tensor | None, of_norm: Tensor | None, of_wanted: Tensor | None
-    ) -> tuple[Tensor, ...]:
-        hidden, weight, delta, y, diagonal, rows, *kept = ctx.saved_tensors
-        of_y = torch.zeros_like(y) if of_quadratic is None else y * (2 * of_quadratic[:, None, None])
-        times = 0.0 if of_norm is None else 2 * of_norm[:, None, None, None]
-        slope = rehu_slope(diagonal)
-        of_hidden, of_weight, of_delta = torch.zeros_like(hidden), torch.empty_like(weight), torch.zeros_like(delta)
-        of_bias, ones = weight.new_empty(len(weight)), hidden.new_ones(len(hidden))
-        for (first, stop, units), L in zip(ctx.layout.blocks, kept, strict=True):
-            part = of_y[..., first:stop]
-            of_delta[..., first:] += (part[..., None, :] @ L.mT).squeeze(-2)  # six times as fast as L @ part
-            of_L = (L * times).addcmul_(delta[..., first:, None], part[..., None, :])
-            if of_wanted is not None:
-                of_L[rows] += of_wanted[..., first:, first:stop]
-            of_L[:, :, : stop - first].diagonal(dim1=2, dim2=3).mul_(slope[..., first:stop])
-            of_units = of_L.flatten(1)
-            torch.mm(of_units.T, hidden, out=of_weight[units])
-            torch.mv(of_units.T, ones, out=of_bias[units])
-            torch.addmm(of_hidden, of_units, weight[units], out=of_hidden)
-        place = ctx.layout.place
-        return of_hidden, of_weight.index_select(0, place), of_bias[place], of_delta
+        saved = ctx.saved_tensors
+        with torch.autocast(saved[0].device.type, enabled=False):
+            return (*_gradients(saved, ctx.needs_input_grad[1], *gradients), None, None, None)
 
 
-@functools.lru_cache(maxsize=8)
-def _unpacked(d: int, factors: int, device: torch.device) -> _Unpacked:
-    """How `factors` packed triangles of a d x d matrix lie in blocks."""
-    count = max(1, round(d / _COLUMNS))
-    row, column = torch.tril_indices(d, d)
-    place = torch.empty(factors, packed_size(d), dtype=torch.long)
-    blocks: list[_Block] = []
-    start = 0
-    for first, stop in pairwise(round(k * d / count) for k in range(count + 1)):
-        inside = (column >= first) & (column < stop)
-        width, size = stop - first, (d - first) * (stop - first)
-        within = (row[inside] - first) * width + column[inside] - first
-        place[:, inside] = start + size * torch.arange(factors)[:, None] + within
-        blocks.append(_Block(first, stop, slice(start, start + factors * size)))
-        start += factors * size
-    taken = torch.zeros(start, dtype=torch.bool).index_fill_(0, place.flatten(), True)
-    return _Unpacked(blocks, place.flatten().to(device), torch.nonzero(~taken).flatten().to(device))
+def _gradients(
+    saved: tuple[Tensor, ...],
+    of_the_layer: bool,
+    of_quadratic: Tensor | None,
+    of_norm: Tensor | None,
+    of_wanted: Tensor | None,
+) -> tuple[Tensor | None, ...]:
+    """Of hidden, weight, bias and delta; weight's and bias's, a third of the work, only where wanted `of_the_layer`."""
+    hidden, weight, delta, y, diagonal, rows, *kept = saved
+    of_y = torch.zeros_like(y) if of_quadratic is None else y * (2 * of_quadratic[:, None, None])
+    times = 0.0 if of_norm is None else 2 * of_norm[:, None, None, None]
+    slope = rehu_slope(diagonal)
+    of_hidden, of_delta, ones = torch.zeros_like(hidden), torch.zeros_like(delta), hidden.new_ones(len(hidden))
+    of_weight, of_bias = (torch.empty_like(weight), weight.new_empty(len(weight))) if of_the_layer else (None, None)
+    for block, L in zip(_blocks(delta), kept, strict=True):
+        part = of_y[..., block.columns]
+        of_delta[..., block.below] += (part[..., None, :] @ L.mT).squeeze(-2)  # six times as fast as L @ part
+        of_L = (L * times).addcmul_(delta[..., block.below, None], part[..., None, :])
+        if of_wanted is not None:
+            of_L[rows] += of_wanted[..., block.below, block.columns]
+        units = block.matrices(of_L.flatten(1)).flatten(1)
+        block.diagonal(of_L).mul_(slope[..., block.columns])
+        torch.addmm(of_hidden, units, block.of(weight), out=of_hidden)
+        if of_weight is not None and of_bias is not None:
+            block.into(of_weight, units.T @ hidden)
+            block.into(of_bias, units.T @ ones)
+    return of_hidden, of_weight, of_bias, of_delta

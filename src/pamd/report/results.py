@@ -95,19 +95,25 @@ def _mean(values: Sequence[float] | NDArray[np.float64]) -> str:
     if not len(values):
         return NONE
     mean, error = mean_and_error(values)
-    digits = 1 if abs(mean) >= 1 else 3  # rewards may be small, and 0.0 would say that there were none
-    return f"{mean:.{digits}f}" + ("" if error is None else f" ± {error:.{digits}f}")
+    digits = _digits(mean, error)
+    return _rounded(mean, digits) + ("" if error is None else f" ± {_rounded(error, digits)}")
 
 
-def interval(found: Estimate, digits: int = 1) -> str:
-    """value [low, high]"""
-
-    def word(value: float) -> str:
-        return f"{round(value, digits) + 0.0:.{digits}f}"  # + 0.0: no minus before a zero
-
+def interval(found: Estimate, digits: int | None = None) -> str:
+    """value [low, high]; without `digits`, as many as a return of that size needs."""
+    digits = _digits(found.value, found.low, found.high) if digits is None else digits
     if found.low is None or found.high is None:
-        return word(found.value)
-    return f"{word(found.value)} [{word(found.low)}, {word(found.high)}]"
+        return _rounded(found.value, digits)
+    return f"{_rounded(found.value, digits)} [{_rounded(found.low, digits)}, {_rounded(found.high, digits)}]"
+
+
+def _digits(*values: float | None) -> int:
+    """Rewards may be small, and 0.0 would say that there were none."""
+    return 1 if max(abs(value) for value in values if value is not None) >= 1 else 3
+
+
+def _rounded(value: float, digits: int) -> str:
+    return f"{round(value, digits) + 0.0:.{digits}f}"  # + 0.0: no minus before a zero
 
 
 def _unseen(cell: Cell) -> list[float]:

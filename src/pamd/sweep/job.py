@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import time
 import traceback
 from collections.abc import Iterable
@@ -13,7 +12,7 @@ from typing import Literal, NamedTuple
 
 from pamd.config import from_json, to_json
 from pamd.errors import PamdError, RunError, RunInterrupted
-from pamd.training import RunDirectory, Runtime, TrainConfig, prepare, run_name, train
+from pamd.training import RunDirectory, TrainConfig, prepare, run_name, train
 
 __all__ = ["Job", "Outcome", "carry_out", "jobs"]
 
@@ -50,14 +49,13 @@ class Job:
         return to_json(self.config), str(self.root)
 
 
-def jobs(runs: Iterable[tuple[str, TrainConfig]], root: Path, runtime: Runtime | None = None) -> list[Job]:
-    """A job for every labelled config, each computation once; `runtime` replaces how they are carried out."""
+def jobs(runs: Iterable[tuple[str, TrainConfig]], root: Path) -> list[Job]:
+    """A job for every labelled config, each computation once."""
     root = root.expanduser().absolute()  # a worker may have another working directory
     made: dict[str, Job] = {}
     for label, config in runs:
         # Clips of a distractor are chosen, and become part of a run's name, before it begins.
-        config = prepare(config)
-        job = Job(label, config if runtime is None else dataclasses.replace(config, runtime=runtime), root)
+        job = Job(label, prepare(config), root)
         made.setdefault(job.name, job)
     return list(made.values())
 
