@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import functools
+
 import pytest
 import torch
 from torch import Tensor
+from torch._subclasses.fake_tensor import FakeTensorMode
 
+import pamd
 from pamd.distances import triangular
 from pamd.distances.pairwise import rehu, rehu_slope
 from pamd.distances.triangular import packed_size, triangular_form
@@ -75,6 +79,22 @@ def test_a_frozen_layer_gets_no_gradient_and_changes_no_other() -> None:
 
 def in_blocks_of(columns: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(triangular, "_COLUMNS", columns)
+    monkeypatch.setattr(triangular, "_cached_blocks", functools.cache(triangular._cached_blocks.__wrapped__))
+
+
+def test_a_distance_first_used_without_autograd_learns_afterwards() -> None:
+    """What is kept between calls must be of use to all."""
+    triangular._cached_blocks.cache_clear()
+    head = pamd.distance("pamd", latent_dim=6)
+    z, z_prime = torch.randn(3, 6), torch.randn(3, 6)
+    with FakeTensorMode():
+        pamd.distance("pamd", latent_dim=6)(torch.empty(3, 6), torch.empty(3, 6))
+    with torch.inference_mode():
+        before = head(z, z_prime).clone()
+    value = head(z, z_prime)
+    value.sum().backward()
+    torch.testing.assert_close(value.detach(), before)
+    assert all(parameter.grad is not None for parameter in head.parameters())
 
 
 def test_rehu_is_the_papers() -> None:

@@ -8,6 +8,7 @@ diagonal, and is used while it is in the cache. `tests/distances/test_triangular
 
 from __future__ import annotations
 
+import functools
 from itertools import pairwise
 from typing import Any
 
@@ -77,41 +78,50 @@ class _Block:
 
     def __init__(self, first: int, stop: int, d: int, factors: int, device: torch.device) -> None:
         self.columns, self.below = slice(first, stop), slice(first, d)
-        self.height, self.width, self._factors = d - first, stop - first, factors
+        self._shape = (factors, d - first, stop - first)
+        width = self._width = stop - first
         row, column = (torch.arange(first, end, device=device) for end in (d, stop))
-        # Packed neighbours stand in for what is above the diagonal; they are set to 0 afterwards.
         self._packed = (_start_of(row)[:, None] + column).flatten()
-        self._above = column > row[: self.width, None]
-        lower_row, lower_column = torch.tril_indices(self.height, self.width, device=device)
-        self._lower = lower_row * self.width + lower_column
-        self._packed_lower = _start_of(first + lower_row) + first + lower_column
+        # The first rows are a square on the diagonal. What is above it has no place among the packed.
+        lower, above = (
+            torch.tril_indices(width, width, device=device),
+            torch.triu_indices(width, width, 1, device=device),
+        )
+        self._lower, self._above = (index[0] * width + index[1] for index in (lower, above))
+        self._square = width * width
 
     def of(self, packed: Tensor) -> Tensor:
-        """The units of the block out of a packed layer: [K d(d+1)/2, ...] -> [K height width, ...]."""
-        units: Tensor = packed.unflatten(0, (self._factors, -1)).index_select(1, self._packed).flatten(0, 1)
-        return units
+        """The units of the block out of a packed layer, 0 above the diagonal: [K d(d+1)/2, ...] -> [K units, ...]."""
+        units: Tensor = packed.unflatten(0, (self._shape[0], -1)).index_select(1, self._packed)
+        return units.index_fill_(1, self._above, 0).flatten(0, 1)
 
     def into(self, packed: Tensor, units: Tensor) -> None:
-        """Write the units back where they came from."""
-        units = units.unflatten(0, (self._factors, -1)).index_select(1, self._lower)
-        packed.unflatten(0, (self._factors, -1)).index_copy_(1, self._packed_lower, units)
+        """Write units back where they came from, those above the diagonal nowhere."""
+        packed, units = (x.unflatten(0, (self._shape[0], -1)) for x in (packed, units))
+        packed.index_copy_(1, self._packed[self._lower], units.index_select(1, self._lower))
+        packed.index_copy_(1, self._packed[self._square :], units[:, self._square :])
 
     def matrices(self, units: Tensor) -> Tensor:
-        """[N, K height width] -> [N, K, height, width], 0 above the diagonal; `units` is overwritten."""
-        L = units.view(len(units), self._factors, self.height, self.width)
-        L[:, :, : self.width].masked_fill_(self._above, 0)
-        return L
+        """[N, K units] -> [N, K, rows, columns]"""
+        return units.view(len(units), *self._shape)
 
     def diagonal(self, L: Tensor) -> Tensor:
-        """[N, K, height, width] -> a view [N, K, width]."""
-        return L[:, :, : self.width].diagonal(dim1=2, dim2=3)
+        """[N, K, rows, columns] -> a view [N, K, columns]."""
+        return L[:, :, : self._width].diagonal(dim1=2, dim2=3)
+
+
+@functools.lru_cache(maxsize=8)
+def _cached_blocks(d: int, factors: int, device: torch.device) -> list[_Block]:
+    count = max(1, round(d / _COLUMNS))
+    edges = [round(k * d / count) for k in range(count + 1)]
+    return [_Block(first, stop, d, factors, device) for first, stop in pairwise(edges)]
 
 
 def _blocks(delta: Tensor) -> list[_Block]:
-    factors, d = int(delta.shape[1]), int(delta.shape[2])
-    count = max(1, round(d / _COLUMNS))
-    edges = [round(k * d / count) for k in range(count + 1)]
-    return [_Block(first, stop, d, factors, delta.device) for first, stop in pairwise(edges)]
+    """Of factors for delta [N, K, d]."""
+    # What a tracer's tensors lead to must not be kept.
+    made = _cached_blocks if type(delta) is Tensor else _cached_blocks.__wrapped__
+    return made(int(delta.shape[2]), int(delta.shape[1]), delta.device)
 
 
 def _start_of(row: Tensor) -> Tensor:
@@ -136,7 +146,8 @@ class _TriangularForm(torch.autograd.Function):
         wanted = delta.new_zeros(len(rows), *delta.shape[1:], delta.shape[2])
         kept = []
         for block in _blocks(delta):
-            L = block.matrices(torch.addmm(block.of(bias), hidden, block.of(weight).T))
+            of_block = block.of(weight)
+            L = block.matrices(torch.addmm(block.of(bias), hidden, of_block.T))
             on_diagonal = block.diagonal(L)
             diagonal[..., block.columns] = on_diagonal
             on_diagonal.copy_(rehu(diagonal[..., block.columns]) + epsilon)
@@ -144,7 +155,7 @@ class _TriangularForm(torch.autograd.Function):
             squared_norm += torch.linalg.vector_norm(L, dim=(1, 2, 3)).square()
             wanted[..., block.below, block.columns] = L[rows]
             if differentiable:
-                kept.append(L)
+                kept += [L, of_block]
         ctx.save_for_backward(hidden, weight, delta, y, diagonal, rows, *kept)
         ctx.set_materialize_grads(False)
         return y.square().sum((1, 2)), squared_norm, wanted
@@ -173,15 +184,15 @@ def _gradients(
     slope = rehu_slope(diagonal)
     of_hidden, of_delta, ones = torch.zeros_like(hidden), torch.zeros_like(delta), hidden.new_ones(len(hidden))
     of_weight, of_bias = (torch.empty_like(weight), weight.new_empty(len(weight))) if of_the_layer else (None, None)
-    for block, L in zip(_blocks(delta), kept, strict=True):
+    for block, L, of_block in zip(_blocks(delta), kept[::2], kept[1::2], strict=True):
         part = of_y[..., block.columns]
         of_delta[..., block.below] += (part[..., None, :] @ L.mT).squeeze(-2)  # six times as fast as L @ part
         of_L = (L * times).addcmul_(delta[..., block.below, None], part[..., None, :])
         if of_wanted is not None:
             of_L[rows] += of_wanted[..., block.below, block.columns]
-        units = block.matrices(of_L.flatten(1)).flatten(1)
         block.diagonal(of_L).mul_(slope[..., block.columns])
-        torch.addmm(of_hidden, units, block.of(weight), out=of_hidden)
+        units = of_L.flatten(1)
+        torch.addmm(of_hidden, units, of_block, out=of_hidden)
         if of_weight is not None and of_bias is not None:
             block.into(of_weight, units.T @ hidden)
             block.into(of_bias, units.T @ ones)
