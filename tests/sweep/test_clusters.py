@@ -162,7 +162,7 @@ def test_ctrl_c_leaves_runs_that_the_same_sweep_finishes(
 ) -> None:
     pytest.importorskip(module)
     monkeypatch.setattr(BACKENDS.get("slurm"), "cluster", "local")
-    (job,) = toys(tmp_path / "swept", [0], decisions=100)
+    (job,) = toys(tmp_path / "swept", [0], decisions=400)  # long enough to be caught half way
 
     def interrupt(runs: Sequence[Tracked]) -> None:
         if any((job.path / "checkpoints").glob("0*")):
