@@ -12,6 +12,7 @@ import numpy as np
 
 from pamd.benchmarks.measure import Options, Table, milliseconds
 from pamd.benchmarks.pipeline import session_of
+from pamd.benchmarks.replay import page_by_page
 from pamd.errors import ResourceError
 from pamd.replay import Replay, available_disk
 from pamd.training.clock import Stopwatch
@@ -64,7 +65,7 @@ def _fill(replay: Replay, frames: int) -> None:
 
 def _row(session: Any, options: Options) -> dict[str, Any]:
     clock, size = Stopwatch(), session.config.scale.batch
-    plain = _page_by_page(session.replay, session.run.replay, size)
+    plain = page_by_page(session.replay, session.run.replay, size)
     seconds: dict[str, list[float]] = {"sample": [], "page by page": [], "update": []}
     for _ in range(options.repetitions):
         decide(session, clock)
@@ -86,20 +87,6 @@ def _row(session: Any, options: Options) -> dict[str, Any]:
         "cached GB": round(memory["RssFile"] / 1e9, 2),
         **{f"{name} ms": round(milliseconds(taken), 1) for name, taken in seconds.items()},
     }
-
-
-def _page_by_page(replay: Replay, directory: Path, size: int) -> Callable[[np.random.Generator], object]:
-    """A batch's frames as numpy reads them out of a memory map."""
-    layout = replay.layout
-    path = directory / layout.columns["frames"].file
-    rows = np.asarray(np.memmap(path, np.uint8, "r", shape=(layout.slots, *layout.frame_shape)))
-    out = np.empty((size, layout.frame_stack + 1, *layout.frame_shape), np.uint8)
-
-    def run(rng: np.random.Generator) -> None:
-        first = rng.integers(0, min(replay.written, layout.slots) - out.shape[1], size)
-        np.take(rows, first[:, None] + np.arange(out.shape[1]), axis=0, out=out, mode="clip")
-
-    return run
 
 
 def _memory() -> dict[str, int]:

@@ -20,7 +20,7 @@ from pamd.replay import Layout, Replay, ReplayConfig, forecast
 from pamd.replay.compressed import CompressedFrames
 from pamd.replay.layout import ASSUMED_RATIO, CHUNK, STORAGES
 
-__all__ = ["measure"]
+__all__ = ["measure", "page_by_page"]
 
 _EMPTIED = "emptied"
 """What is done between contenders and is none."""
@@ -68,22 +68,32 @@ def _cold(directory: Path, rng: np.random.Generator) -> dict[str, Callable[[], o
 
     def emptied() -> None:
         held.clear()
-        path = directory / "frames.u8"
-        handle = os.open(path, os.O_RDONLY)
+        replay = Replay.open(directory, read_only=True)  # maps the file, and touches none of it
+        handle = os.open(directory / replay.layout.columns["frames"].file, os.O_RDONLY)
         os.posix_fadvise(handle, 0, 0, os.POSIX_FADV_DONTNEED)
         os.close(handle)
-        held.extend([Replay.open(directory, read_only=True), np.memmap(path, np.uint8, "r").reshape(-1, *FRAME)])
-
-    def page_by_page() -> None:
-        first = rng.integers(0, FILLED - STACK, BATCH)
-        np.take(np.asarray(held[1]), first[:, None] + np.arange(STACK + 1), axis=0, mode="clip")
+        held.extend([replay, page_by_page(replay, directory, BATCH)])
 
     return {
         f"{_EMPTIED} 1": emptied,
         "frames once, mmap, not cached": lambda: held[0].sample(BATCH, rng),
         f"{_EMPTIED} 2": emptied,
-        "as many, page by page": page_by_page,
+        "as many, page by page": lambda: held[1](rng),
     }
+
+
+def page_by_page(replay: Replay, directory: Path, size: int) -> Callable[[np.random.Generator], object]:
+    """A batch's frames as numpy reads them out of a memory map."""
+    layout = replay.layout
+    path = directory / layout.columns["frames"].file
+    rows = np.asarray(np.memmap(path, np.uint8, "r", shape=(layout.slots, *layout.frame_shape)))
+    out = np.empty((size, layout.frame_stack + 1, *layout.frame_shape), np.uint8)
+
+    def run(rng: np.random.Generator) -> None:
+        first = rng.integers(0, min(replay.written, layout.slots) - out.shape[1], size)
+        np.take(rows, first[:, None] + np.arange(out.shape[1]), axis=0, out=out, mode="clip")
+
+    return run
 
 
 def _stacked(rng: np.random.Generator) -> Callable[[], object]:

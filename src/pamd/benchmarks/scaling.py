@@ -82,12 +82,11 @@ def _paper() -> dict[str, dict[str, float]]:
     }
 
 
-def _decisions(session: Any) -> Callable[[], None]:
+def _decisions(session: Any) -> Callable[[], object]:
     clock = Stopwatch()
 
-    def run() -> None:
-        for _ in range(2):
-            decide(session, clock)
-            learn(session, clock)
+    def once() -> None:
+        decide(session, clock)
+        learn(session, clock)
 
-    return run
+    return in_a_turn(once)

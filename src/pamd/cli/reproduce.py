@@ -63,10 +63,8 @@ def reproduce(
     experiment = EXPERIMENTS.get(name)
     if scale not in SCALES:
         raise UnknownNameError("scale of experiments", scale, SCALES)
-    if plan and artefact_only:
-        raise ConfigError("reproduce: --plan starts nothing and --artefact-only trains nothing: one of them")
-    if experiment.needs_replay and how.discard_replay:
-        raise ConfigError(f"reproduce: {name} reads the replay of a finished run; leave --discard-replay out")
+    given = {"tasks": tasks, "methods": methods, "seeds": seeds, "decisions": decisions, "storage": storage}
+    _check(experiment, name, plan and artefact_only, how.discard_replay, [key for key, value in given.items() if value])
     console = wide_console(stderr=True)
     console.print(f"{experiment.title}. It shows {experiment.shows}.", soft_wrap=True)
     if experiment.arms and decisions is None and not seeds:
@@ -74,9 +72,6 @@ def reproduce(
     place = out or root / "artefacts" / f"{name}-{scale}"
     check_directory(place, "the artefact's place")
     if not experiment.arms:
-        given = {"tasks": tasks, "methods": methods, "seeds": seeds, "decisions": decisions, "storage": storage}
-        if said := [f"--{name}" for name, value in given.items() if value]:
-            raise ConfigError(f"reproduce: {name} is computed, it has no {', '.join(said)}")
         return _tabulate(experiment, scale, place, plan, artefact_only, how.resources.threads)
     runs = experiment.runs(scale, fidelity, seeds, tasks, methods, decisions=decisions, storage=storage)
     made, forecast = prepared(runs, root, how)
@@ -92,6 +87,16 @@ def reproduce(
         draw(experiment.after(scale, found))
     _write(experiment, scale, fidelity, found, len(made), place, console)
     return code
+
+
+def _check(experiment: Experiment, name: str, neither: bool, discard_replay: bool, given: Sequence[str]) -> None:
+    """Raise where options contradict each other or the experiment; `given`: those about runs."""
+    if neither:
+        raise ConfigError("reproduce: --plan starts nothing and --artefact-only trains nothing: one of them")
+    if experiment.needs_replay and discard_replay:
+        raise ConfigError(f"reproduce: {name} reads the replay of a finished run; leave --discard-replay out")
+    if given and not experiment.arms:
+        raise ConfigError(f"reproduce: {name} is computed, it has no {', '.join(f'--{key}' for key in given)}")
 
 
 def _write(
