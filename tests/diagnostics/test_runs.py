@@ -77,8 +77,8 @@ def test_a_constant_distance_absorbs_nothing(runs: dict[str, Path]) -> None:
         Config = NoOptions
         laws = Laws(self_zero=False)
 
-        def _measure(self, z: Any, z_prime: Any, penalised: bool, generator: Any) -> Any:
-            return z.new_full((len(z),), 0.3), None
+        def _value(self, z: Any, z_prime: Any) -> Any:
+            return z.new_full((len(z),), 0.3)
 
     try:
         found = diagnostics.residual(runs["sac"], distances=["outside-constant"], seeds=2, **TINY)

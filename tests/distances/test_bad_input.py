@@ -58,7 +58,7 @@ def test_options(name: str, options: dict[str, Any], error: type[PamdError], say
 )
 @pytest.mark.parametrize("name", pamd.DISTANCES.names())
 def test_tensors(name: str, z: Any, z_prime: Any, error: type[PamdError], says: str) -> None:
-    d = pamd.distance(name, latent_dim=8, **({"block": 4} if name == "pamd-block" else {}))
+    d = pamd.distance(name, latent_dim=8)
     for call in (d, d.measure):
         with pytest.raises(error, match=says):
             call(z, z_prime)

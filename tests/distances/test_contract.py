@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+import itertools
 from typing import Any
 
 import numpy as np
@@ -13,11 +15,11 @@ from torch import Tensor
 
 import pamd
 from pamd.distances.base import DISTANCES, Distance, Laws, NoOptions
-from pamd.distances.quadratic import QuadraticForm
+from pamd.distances.pamd import QuadraticForm
 
 D = 6
 OPTIONS: dict[str, dict[str, Any]] = {"pamd-block": {"block": 3}}
-"""Where a default does not fit so small a latent."""
+"""Two blocks: the default at so small a latent is one."""
 
 
 @DISTANCES.register("outside-chebyshev")
@@ -27,8 +29,8 @@ class Chebyshev(Distance[NoOptions]):
     Config = NoOptions
     laws = Laws(triangle=True)
 
-    def _measure(self, z: Tensor, z_prime: Tensor, penalised: bool, generator: Any) -> tuple[Tensor, None]:
-        return (z - z_prime).abs().amax(-1), None
+    def _value(self, z: Tensor, z_prime: Tensor) -> Tensor:
+        return (z - z_prime).abs().amax(-1)
 
 
 NAMES = DISTANCES.names()
@@ -256,3 +258,41 @@ def test_an_empty_batch_is_no_accident(name: str) -> None:
     measured = d.measure(torch.zeros(0, D), torch.zeros(0, D))
     assert measured.value.shape[0] == 0
     assert measured.penalty == 0
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_mixed_types_inside_autocast_are_cast(name: str) -> None:
+    d = make(name)
+    z, z_prime = draw(0, 7), draw(1, 7)
+    exact = d(z.float(), z_prime.float())
+    types = [torch.float32, torch.bfloat16, torch.float64]
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        for left, right in itertools.product(types, types):
+            for call in (d, lambda x, y: d.measure(x, y).value):
+                value = call(z.to(left), z_prime.to(right))
+                torch.testing.assert_close(value.float(), exact, rtol=0.1, atol=0.1)
+            assert d.all_pairs(z.to(left), z_prime.to(right)).shape == (7, 7)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_repr_shows_the_configuration(name: str) -> None:
+    shown = repr(make(name))
+    assert f"latent_dim={D}" in shown
+    for field in dataclasses.fields(DISTANCES.get(name).Config):
+        assert f"{field.name}=" in shown
+
+
+@pytest.mark.parametrize(("name", "preset"), [(n, p) for n, p in PRESETS if n in QUADRATIC])
+def test_a_quadratic_form_is_its_textbook(name: str, preset: str | None) -> None:
+    """G as a matrix and G as a `Form` are the same, in value, penalty and gradients."""
+    d = make(name, preset, torch.float64, aux_pairs=None, aux_probes=None)
+    assert isinstance(d, QuadraticForm)
+    z, z_prime = draw(0, 7).requires_grad_(), draw(1, 7).requires_grad_()
+    measured, textbook = d.measure(z, z_prime), d.textbook(z, z_prime)
+    torch.testing.assert_close((measured.value, measured.penalty), textbook)
+    leaves = [z, z_prime, *d.parameters()]
+    slopes = [
+        torch.autograd.grad(value.square().sum() + 100 * penalty, leaves)
+        for value, penalty in ((measured.value, measured.penalty), textbook)
+    ]
+    torch.testing.assert_close(*slopes)

@@ -9,8 +9,9 @@ import torch
 from torch import Tensor
 
 import pamd
-from pamd.benchmarks.dense import dense_factor, dense_measure
-from pamd.errors import PamdError
+from pamd.distances import distance_config
+from pamd.distances.pamd import Pamd, cholesky_factor
+from pamd.errors import ConfigError
 
 EXACT: dict[str, Any] = {"aux_pairs": None, "aux_probes": None}
 VARIANTS: list[dict[str, Any]] = [
@@ -33,13 +34,16 @@ def gradients(d: Any, value: Tensor, penalty: Tensor, *inputs: Tensor) -> list[T
 @pytest.mark.parametrize("options", VARIANTS, ids=str)
 @pytest.mark.parametrize("latent_dim", [1, 2, 50])
 @pytest.mark.parametrize(("dtype", "tolerance"), [(torch.float32, 1e-5), (torch.float64, 1e-10)])
-def test_implicit_equals_dense(options: dict[str, Any], latent_dim: int, dtype: torch.dtype, tolerance: float) -> None:
+def test_values_are_the_textbooks(
+    options: dict[str, Any], latent_dim: int, dtype: torch.dtype, tolerance: float
+) -> None:
     torch.manual_seed(0)
     d = pamd.distance("pamd", latent_dim=latent_dim, **EXACT, **options).to(dtype)
     z = torch.randn(16, latent_dim, dtype=dtype, requires_grad=True)
     z_prime = torch.randn(16, latent_dim, dtype=dtype, requires_grad=True)
+    assert isinstance(d, Pamd)
     measured = d.measure(z, z_prime)
-    value, penalty = dense_measure(d, z, z_prime)
+    value, penalty = d.textbook(z, z_prime)
     torch.testing.assert_close(measured.value, value, rtol=tolerance, atol=0)
     torch.testing.assert_close(measured.penalty, penalty, rtol=tolerance, atol=tolerance)
     ours = gradients(d, measured.value, measured.penalty, z, z_prime)
@@ -65,7 +69,8 @@ def test_loads_the_authors_metric_net_state() -> None:
     state["net.4.bias"] = torch.tensor([1.5, 2.0, 2.5, 4.0, 5.0, 3.5])
     d.load_state_dict(state, strict=True)
     L = torch.tensor([[1.0, 0, 0], [2, 2, 0], [4, 5, 3]])  # ReHU(x) = x - 1/2 on the diagonal, beyond 1
-    torch.testing.assert_close(dense_factor(d, torch.zeros(1, 3), torch.zeros(1, 3))[0], L)
+    assert isinstance(d, Pamd)
+    torch.testing.assert_close(d.factor(torch.zeros(1, 3), torch.zeros(1, 3))[0], L)
     G = 2 * L @ L.T + 1e-6 * torch.eye(3)
     torch.testing.assert_close(d.matrix(torch.zeros(1, 3), torch.zeros(1, 3))[0], G / G.trace())
 
@@ -119,12 +124,31 @@ def test_calling_does_not_draw() -> None:
     assert torch.equal(before, torch.get_rng_state())
 
 
-@pytest.mark.parametrize("name", ["pamd", "pamd-block"])
-def test_second_derivatives_are_refused_and_not_wrong(name: str) -> None:
-    d = pamd.distance(name, latent_dim=10)
-    z = torch.randn(4, 10, requires_grad=True)
-    with pytest.raises(PamdError, match="differentiable once"):
-        torch.autograd.grad(d(z, torch.randn(4, 10)).sum(), z, create_graph=True)
+def test_the_factor_is_lower_triangular_with_rehu_on_its_diagonal() -> None:
+    outputs = torch.tensor([-3.0, 7.0, 0.5, -8.0, 9.0, 4.0])
+    expected = torch.tensor([[0.1, 0, 0], [7, 0.225, 0], [-8, 9, 3.6]])
+    torch.testing.assert_close(cholesky_factor(outputs, 0.1), expected)
+    torch.testing.assert_close(cholesky_factor(outputs.expand(2, 5, 6), 0.1), expected.expand(2, 5, 3, 3))
+
+
+@pytest.mark.parametrize(("latent_dim", "block"), [(50, 10), (16, 8), (200, 10), (7, 7), (13, 13), (1, 1), (24, 8)])
+def test_the_block_adapts_to_the_latents(latent_dim: int, block: int) -> None:
+    d = pamd.distance("pamd-block", latent_dim=latent_dim)
+    assert d.config.block == block
+    assert d.config == distance_config("pamd-block", latent_dim=latent_dim)
+    again = pamd.distance("pamd-block", latent_dim=latent_dim, block=block)
+    again.load_state_dict(d.state_dict())
+    z, z_prime = torch.randn(3, latent_dim), torch.randn(3, latent_dim)
+    assert torch.equal(d(z, z_prime), again(z, z_prime))
+
+
+@pytest.mark.parametrize(("name", "options"), [("pamd-block", {"block": 3}), ("pamd-lowrank", {"rank": 9})])
+def test_a_config_is_checked_against_the_latents_without_a_module(name: str, options: dict[str, int]) -> None:
+    cls = pamd.DISTANCES.get(name)
+    config = cls.Config(**options)
+    with pytest.raises(ConfigError, match="latent_dim 8"):
+        cls.resolve(config, 8)
+    assert cls.resolve(config, 12) == config
 
 
 @pytest.mark.parametrize("name", ["pamd-lowrank", "pamd-block"])

@@ -1,8 +1,9 @@
-"""The last layer and the triangular form in one: values by the textbook, derivatives by differences."""
+"""The fused operation against the plain formula: values, first and second derivatives."""
 
 from __future__ import annotations
 
 import functools
+from collections.abc import Callable
 
 import pytest
 import torch
@@ -12,7 +13,8 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 import pamd
 from pamd.distances import triangular
 from pamd.distances.pairwise import rehu, rehu_slope
-from pamd.distances.triangular import packed_size, triangular_form
+from pamd.distances.pamd import triangular_form
+from pamd.distances.triangular import fused_form, packed_size
 
 
 def layer(d: int, factors: int, hidden: int = 3) -> tuple[Tensor, Tensor]:
@@ -32,32 +34,65 @@ def test_gradcheck_of_every_output_alone_and_together(
     rows = torch.tensor([3, 0])
     for pick in (slice(0, 1), slice(1, 2), slice(2, 3), slice(0, 3)):
         assert torch.autograd.gradcheck(
-            lambda h, w, b, v, k=pick: triangular_form(h, w, b, v, 0.1, rows)[k], (hidden, *layer(d, factors), delta)
+            lambda h, w, b, v, k=pick: fused_form(triangular_form, h, w, b, v, 0.1, rows)[k],
+            (hidden, *layer(d, factors), delta),
         )
 
 
 @pytest.mark.parametrize("d", [1, 7, 50, 76])
 @pytest.mark.parametrize("factors", [1, 3])
-def test_it_is_the_textbook_s(d: int, factors: int) -> None:
+def test_values_and_gradients_are_the_plain_formulas(d: int, factors: int) -> None:
     torch.manual_seed(0)
-    hidden, (weight, bias) = torch.randn(4, 3).double(), layer(d, factors)
-    delta, rows = torch.randn(4, factors, d).double(), torch.tensor([2, 0])
-    packed = torch.nn.functional.linear(hidden, weight, bias).view(4, factors, -1)
-    L = torch.zeros(4, factors, d, d).double()
-    row, column = torch.tril_indices(d, d)
-    L[..., row, column] = packed
-    diagonal = L.diagonal(dim1=-2, dim2=-1)
-    L = L - diagonal.diag_embed() + (rehu(diagonal) + 0.1).diag_embed()
-    quadratic, norm, wanted = triangular_form(hidden, weight, bias, delta, 0.1, rows)
-    torch.testing.assert_close(quadratic, (L.mT @ delta[..., None]).square().sum((1, 2, 3)))
-    torch.testing.assert_close(norm, L.square().sum((1, 2, 3)))
-    torch.testing.assert_close(wanted, L[rows])
+    inputs = [torch.randn(4, 3), *layer(d, factors), torch.randn(4, factors, d)]
+    inputs = [x.detach().double().requires_grad_() for x in inputs]
+    fused = fused_form(triangular_form, *inputs, 0.1, torch.tensor([2, 0]))
+    plain = triangular_form(*inputs, 0.1, torch.tensor([2, 0]))
+    assert "FusedForm" in type(fused[0].grad_fn).__name__  # the plain path would compare with itself
+    torch.testing.assert_close(fused, plain)
+    upstream = [torch.randn_like(x) for x in plain]
+    torch.testing.assert_close(
+        torch.autograd.grad(fused, inputs, upstream), torch.autograd.grad(plain, inputs, upstream)
+    )
+
+
+@pytest.mark.parametrize("frozen", [(), (0,), (1, 2), (3,)])
+def test_second_derivatives_of_every_output(frozen: tuple[int, ...]) -> None:
+    torch.manual_seed(0)
+    inputs = [torch.randn(3, 3), *layer(3, 2, 3), torch.randn(3, 2, 3)]
+    inputs = [x.detach().double().requires_grad_(i not in frozen) for i, x in enumerate(inputs)]
+    for pick in (slice(0, 1), slice(1, 2), slice(2, 3), slice(0, 3)):
+        assert torch.autograd.gradgradcheck(
+            lambda *x, k=pick: fused_form(triangular_form, *x, 0.1, torch.tensor([2, 0]))[k], inputs, fast_mode=True
+        )
+
+
+def test_second_derivative_where_one_input_depends_on_another() -> None:
+    torch.manual_seed(0)
+    weight, bias = layer(3, 1)
+    rows = torch.tensor([1])
+
+    def value(x: Tensor, form: Callable[..., tuple[Tensor, ...]]) -> Tensor:
+        quadratic, norm, _ = form(x, weight, bias, x.square()[:, None], 0.1, rows)
+        return (quadratic / norm).sum()
+
+    x = torch.randn(4, 3).double().requires_grad_()
+    found = []
+    for form in (functools.partial(fused_form, triangular_form), triangular_form):
+        (slope,) = torch.autograd.grad(value(x, form), x, create_graph=True)
+        found.append(torch.autograd.grad(slope.square().sum(), x)[0])
+    torch.testing.assert_close(*found)
 
 
 def test_no_pairs() -> None:
     weight, bias = layer(4, 1)
-    quadratic, norm, wanted = triangular_form(
-        torch.empty(0, 3).double(), weight, bias, torch.empty(0, 1, 4).double(), 0.1, torch.empty(0, dtype=torch.long)
+    quadratic, norm, wanted = fused_form(
+        triangular_form,
+        torch.empty(0, 3).double(),
+        weight,
+        bias,
+        torch.empty(0, 1, 4).double(),
+        0.1,
+        torch.empty(0, dtype=torch.long),
     )
     assert (quadratic.shape, norm.shape, wanted.shape) == ((0,), (0,), (0, 1, 4, 4))
     (quadratic.sum() + norm.sum()).backward()
@@ -71,7 +106,7 @@ def test_a_frozen_layer_gets_no_gradient_and_changes_no_other() -> None:
     hidden, delta = torch.randn(4, 3).double().requires_grad_(), torch.randn(4, 1, 30).double().requires_grad_()
 
     def gradients(weight: Tensor, bias: Tensor) -> tuple[Tensor, ...]:
-        value = sum(part.sum() for part in triangular_form(hidden, weight, bias, delta, 0.1, rows))
+        value = sum(part.sum() for part in fused_form(triangular_form, hidden, weight, bias, delta, 0.1, rows))
         return torch.autograd.grad(value, (hidden, delta))
 
     torch.testing.assert_close(gradients(weight.detach(), bias.detach()), gradients(weight, bias))

@@ -17,7 +17,7 @@ from pamd.diagnostics import spectrum as of
 from pamd.diagnostics.source import Progress, Trained, choose, open_run, quiet
 from pamd.distances import DISTANCES, Distance
 from pamd.distances.pairwise import both_orders
-from pamd.distances.quadratic import QuadraticForm
+from pamd.distances.pamd import QuadraticForm
 from pamd.errors import ConfigError, ShapeError
 
 __all__ = ["Geometry", "geometry", "geometry_of", "replay_latents"]

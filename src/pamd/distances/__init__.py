@@ -8,15 +8,21 @@ from pamd import config as _config
 from pamd.distances.base import DISTANCES, Distance, Laws
 from pamd.errors import ConfigError, UnknownNameError
 
-__all__ = ["DISTANCES", "Distance", "Laws", "distance"]
+__all__ = ["DISTANCES", "Distance", "Laws", "distance", "distance_config"]
 
 
 def distance(name: str, *, latent_dim: int, preset: str | None = None, **options: Any) -> Distance[Any]:
-    """The distance called `name` over latents of `latent_dim` coordinates, as an `nn.Module`.
+    """The distance called `name` over latents with `latent_dim` coordinates, as an `nn.Module`.
 
-    `preset` names a set of options that belongs to the distance (for `pamd`: "paper", "released-dbc", ...);
-    `options` are the fields of its config and win over the preset.
+    `preset` names a set of options of the distance (for `pamd`: "paper", "released-dbc", ...). `options` are the
+    fields of its config. They override the preset.
     """
+    config = distance_config(name, latent_dim=latent_dim, preset=preset, **options)
+    return DISTANCES.get(name)(latent_dim, config)
+
+
+def distance_config(name: str, *, latent_dim: int, preset: str | None = None, **options: Any) -> Any:
+    """The config that `distance` with the same arguments would hold: checked and resolved, without a module."""
     cls = DISTANCES.get(name)
     if isinstance(latent_dim, bool) or not isinstance(latent_dim, int) or latent_dim < 1:
         raise ConfigError(f"latent_dim must be a whole number of at least 1, got {latent_dim!r}")
@@ -24,4 +30,4 @@ def distance(name: str, *, latent_dim: int, preset: str | None = None, **options
         if preset not in cls.presets:
             raise UnknownNameError(f"preset of distance {name!r}", preset, cls.presets)
         options = {**cls.presets[preset], **options}
-    return cls(latent_dim, _config.build(cls.Config, options, f"distance {name!r}"))
+    return cls.resolve(_config.build(cls.Config, options, f"distance {name!r}"), latent_dim)

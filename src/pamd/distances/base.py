@@ -1,4 +1,4 @@
-"""The one base of all distances: checks shapes, then asks the subclass for values."""
+"""The base of all distances: it checks the inputs, then asks the subclass for values."""
 
 from __future__ import annotations
 
@@ -24,11 +24,12 @@ _CHUNK_FLOATS = 16 * 2**20
 
 @dataclass(frozen=True)
 class Laws:
-    """What a distance promises; the contract tests hold every registered one to it."""
+    """What a distance promises. The contract tests check every registered distance against it."""
 
     symmetric: bool = True
     """value(z, z') = value(z', z)"""
     nonnegative: bool = True
+    """value(z, z') >= 0"""
     self_zero: bool = True
     """value(z, z) = 0, up to the root guard (`Distance.floor`)"""
     triangle: bool = False
@@ -37,13 +38,14 @@ class Laws:
 
 @dataclass(frozen=True)
 class NoOptions:
-    """The config of a distance that has none."""
+    """The config of a distance that has no options."""
 
 
 class Distance(nn.Module, ABC, Generic[ConfigT]):
     """A latent dissimilarity over pairs.
 
-    A subclass gives `Config`, its `laws` and `_measure`; it is final.
+    A subclass is final. It gives `Config`, its `laws` and `_value`. It may also give the optional hooks: `resolve`,
+    `floor`, `largest`, `_value_and_penalty`, `_all_pairs` and `_floats_per_pair`. All other methods stay as they are.
     """
 
     Config: ClassVar[type[Any]]
@@ -55,26 +57,30 @@ class Distance(nn.Module, ABC, Generic[ConfigT]):
     def __init__(self, latent_dim: int, config: ConfigT) -> None:
         super().__init__()
         self.latent_dim = latent_dim
-        self.config = config
+        self.config = self.resolve(config, latent_dim)
 
     @abstractmethod
-    def _measure(
-        self, z: Tensor, z_prime: Tensor, penalised: bool, generator: torch.Generator | None
-    ) -> tuple[Tensor, Tensor | None]:
-        """Values [P] (or [P, d]) of checked z, z_prime [P, d]; and, where `penalised`, the penalty [] if any."""
+    def _value(self, z: Tensor, z_prime: Tensor) -> Tensor:
+        """Values [P] (coordinate-wise: [P, d]) of checked z, z_prime [P, d]."""
 
-    def forward(self, z: Tensor, z_prime: Tensor) -> Tensor:
-        """Values of the pairs (z[p], z_prime[p]). z, z_prime: [P, d] -> [P] (coordinate-wise: [P, d])."""
-        self._check(z, z_prime, paired=True)
-        return self._measure(z, z_prime, False, None)[0]
+    def forward(
+        self, z: Tensor, z_prime: Tensor, *, measured: bool = False, generator: torch.Generator | None = None
+    ) -> Tensor | Measurement:
+        """Values of the pairs (z[p], z_prime[p]). z, z_prime: [P, d] -> [P] (coordinate-wise: [P, d]).
+
+        With `measured` it returns `measure(z, z_prime, generator)`. A wrapper such as DistributedDataParallel passes
+        on this call alone, so the penalty must be reachable through it.
+        """
+        if measured:
+            return self.measure(z, z_prime, generator)
+        return self._value(*self._checked(z, z_prime, paired=True))
 
     def measure(self, z: Tensor, z_prime: Tensor, generator: torch.Generator | None = None) -> Measurement:
         """Values, penalty and statistics of the pairs. z, z_prime: [P, d].
 
-        `generator` draws what a randomised penalty needs; without one torch's global generator does.
+        `generator` draws what a randomised penalty needs. Without one, torch's global generator does.
         """
-        self._check(z, z_prime, paired=True)
-        value, penalty = self._measure(z, z_prime, True, generator)
+        value, penalty = self._value_and_penalty(*self._checked(z, z_prime, paired=True), generator)
         seen = value.detach()
         stats = {"distance_mean": seen.mean(), "distance_max": seen.max()} if seen.numel() else {}
         return Measurement(value, value.new_zeros(()) if penalty is None else penalty, stats)
@@ -89,53 +95,71 @@ class Distance(nn.Module, ABC, Generic[ConfigT]):
         """Values of the rows that `pairs` names. z, z_prime: [B, d] -> [P] (coordinate-wise: [P, d])."""
         if pairs.complete and not self.coordinate_wise:
             return self.all_pairs(z, z_prime).reshape(-1)
-        return self.forward(z[pairs.left], z_prime[pairs.right])
+        return self._value(*self._checked(z[pairs.left], z_prime[pairs.right], paired=True))
 
     def all_pairs(self, z: Tensor, z_prime: Tensor | None = None) -> Tensor:
         """Every value between the rows of z [B, d] and of z_prime [C, d] (default z) -> [B, C].
 
-        Memory is bounded (without gradients) whatever B is. A coordinate-wise comparator is averaged over its
-        coordinates, so that the answer ranks neighbours for every distance alike.
+        Without gradients, memory is bounded for every B. A coordinate-wise comparator is averaged over its
+        coordinates, so that the result ranks neighbours for every distance.
         """
-        self._check(z, z if z_prime is None else z_prime, paired=False)
-        return self._all_pairs(z, z if z_prime is None else z_prime)
+        return self._all_pairs(*self._checked(z, z if z_prime is None else z_prime, paired=False))
+
+    def extra_repr(self) -> str:
+        """The latent dimension and the configuration, for `repr`."""
+        return f"latent_dim={self.latent_dim}, config={self.config!r}"
+
+    @classmethod
+    def resolve(cls, config: ConfigT, latent_dim: int) -> ConfigT:
+        """Optional hook: `config` with every value that depends on latent_dim filled in and checked.
+
+        It needs no module, so a config can be validated before anything is built.
+        """
+        return config
 
     @property
     def floor(self) -> float:
-        """The value of a pair z = z' where `laws.self_zero` holds: 0, or what a root guard leaves."""
+        """Optional hook: the value of a pair z = z' where `laws.self_zero` holds. 0, or what a root guard leaves."""
         return 0.0
 
     def largest(self, length: float) -> float:
-        """The largest value (coordinate-wise: of one coordinate) over pairs of latents of at most this length.
+        """Optional hook: the largest value (coordinate-wise: of one coordinate) over latents of at most this length.
 
-        What lies beyond it no encoder of such latents can express; infinity where there is no such bound.
+        No encoder of such latents can express a larger value. Infinity where there is no such bound.
         """
         return float("inf")
 
+    def _value_and_penalty(
+        self, z: Tensor, z_prime: Tensor, generator: torch.Generator | None
+    ) -> tuple[Tensor, Tensor | None]:
+        """Optional hook, for a distance with a penalty: values as `_value` gives them, and the penalty []."""
+        return self._value(z, z_prime), None
+
     def _all_pairs(self, z: Tensor, z_prime: Tensor) -> Tensor:
-        """[B, d], [C, d] -> [B, C]; the plain way, in chunks of rows. Overridden where a matrix form exists."""
+        """Optional hook, for a distance with a matrix form. [B, d], [C, d] -> [B, C], by default in chunks of rows."""
         columns = z_prime.shape[0]
         rows = max(1, _CHUNK_FLOATS // max(1, columns * self._floats_per_pair()))
         parts = [self._rows(chunk, z_prime) for chunk in z.split(rows)] if z.shape[0] else []
         return torch.cat(parts) if parts else z.new_zeros(0, columns)
 
+    def _floats_per_pair(self) -> int:
+        """Optional hook: the workspace of one pair, in floats. It sets the chunks of `all_pairs`."""
+        return 4 * self.latent_dim
+
     def _rows(self, z: Tensor, z_prime: Tensor) -> Tensor:
-        """[R, d], [C, d] -> [R, C], itself in chunks where one row of pairs is too many."""
+        """[R, d], [C, d] -> [R, C], in chunks where one row of pairs is too large."""
         columns = z_prime.shape[0]
         pairs = max(1, _CHUNK_FLOATS // self._floats_per_pair())
         left = torch.arange(z.shape[0], device=z.device).repeat_interleave(columns)
         right = torch.arange(columns, device=z.device).repeat(z.shape[0])
         parts = []
         for i, j in zip(left.split(pairs), right.split(pairs), strict=True):
-            value = self._measure(z[i], z_prime[j], False, None)[0]
+            value = self._value(z[i], z_prime[j])
             parts.append(value.mean(-1) if self.coordinate_wise else value)
         return torch.cat(parts).view(z.shape[0], columns)
 
-    def _floats_per_pair(self) -> int:
-        """Workspace of one pair, in floats: sets the chunks of `all_pairs`."""
-        return 4 * self.latent_dim
-
-    def _check(self, z: Tensor, z_prime: Tensor, paired: bool) -> None:
+    def _checked(self, z: Tensor, z_prime: Tensor, paired: bool) -> tuple[Tensor, Tensor]:
+        """z and z_prime, or an error that names what is wrong. Inside autocast, mixed types are cast."""
         name = type(self).__name__
         for label, value in (("z", z), ("z_prime", z_prime)):
             if not isinstance(value, Tensor):
@@ -144,18 +168,29 @@ class Distance(nn.Module, ABC, Generic[ConfigT]):
                 raise DtypeError(f"{name}: {label} must be a floating-point tensor, got {value.dtype}")
             if value.ndim != 2 or value.shape[1] != self.latent_dim:
                 raise ShapeError(f"{name}: {label} must be [P, {self.latent_dim}], got {list(value.shape)}")
-        if z.dtype != z_prime.dtype:
-            raise DtypeError(f"{name}: z is {z.dtype} but z_prime is {z_prime.dtype}; they must agree")
-        weight = next(self.parameters(), None)
-        if weight is not None and weight.device != z.device:
-            raise DtypeError(f"{name}: z is on {z.device} but the distance on {weight.device}; move it with .to(...)")
-        if weight is not None and weight.dtype != z.dtype and not torch.is_autocast_enabled(z.device.type):
-            raise DtypeError(f"{name}: z is {z.dtype} but the distance {weight.dtype}; convert it with .to(z.dtype)")
         if paired and z.shape[0] != z_prime.shape[0]:
             raise ShapeError(
                 f"{name}: z and z_prime must hold the same number of pairs, got {z.shape[0]} and {z_prime.shape[0]};"
                 " use all_pairs for every combination"
             )
+        weight = next(self.parameters(), None)
+        if weight is not None and weight.device != z.device:
+            raise DtypeError(f"{name}: z is on {z.device} but the distance on {weight.device}; move it with .to(...)")
+        of_weight = z.dtype if weight is None else weight.dtype
+        if z.dtype == z_prime.dtype == of_weight:
+            return z, z_prime
+        if torch.is_autocast_enabled(z.device.type):
+            dtype = _autocast_dtype(z.dtype, z_prime.dtype, None if weight is None else weight.dtype)
+            return z.to(dtype), z_prime.to(dtype)
+        if z.dtype != z_prime.dtype:
+            raise DtypeError(f"{name}: z is {z.dtype} but z_prime is {z_prime.dtype}; they must agree")
+        raise DtypeError(f"{name}: z is {z.dtype} but the distance {of_weight}; convert it with .to(z.dtype)")
+
+
+def _autocast_dtype(z: torch.dtype, z_prime: torch.dtype, weight: torch.dtype | None) -> torch.dtype:
+    """The wider type of the two latents. Autocast leaves float64 alone, so there the weights decide."""
+    wider = torch.promote_types(z, z_prime)
+    return weight if weight is not None and torch.float64 in (wider, weight) else wider
 
 
 DISTANCES: Registry[type[Distance[Any]]] = Registry("distance", "pamd.distances")

@@ -1,24 +1,30 @@
-"""PAMD with a block-diagonal Cholesky factor: cost linear in d for a fixed block."""
+"""PAMD with a block-diagonal Cholesky factor: the cost is linear in d for a fixed block."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
+import torch
 from torch import Tensor
 
 from pamd.distances.base import DISTANCES
-from pamd.distances.pairwise import pair_network
-from pamd.distances.quadratic import Form, PairConditionedConfig, QuadraticForm
-from pamd.distances.triangular import floats_per_pair, packed_size, predicted_form
+from pamd.distances.pairwise import at_least_float32, pair_network
+from pamd.distances.pamd import QuadraticForm, cholesky_factor, predicted_form, symmetrise
+from pamd.distances.quadratic import Form, PairConditionedConfig
+from pamd.distances.triangular import floats_per_pair, packed_size
 from pamd.errors import ConfigError
 
 __all__ = ["BlockConfig", "PamdBlock"]
 
+_USUAL_BLOCK = 10
+
 
 @dataclass(frozen=True)
 class BlockConfig(PairConditionedConfig):
-    block: int = 10
-    """Size of one block; it must divide the latent dimension."""
+    """The options of `pamd-block`."""
+
+    block: int | None = None
+    """The size b of one block, a divisor of the latent dimension. None: the divisor nearest to 10."""
 
 
 @DISTANCES.register("pamd-block")
@@ -29,19 +35,36 @@ class PamdBlock(QuadraticForm[BlockConfig]):
 
     def __init__(self, latent_dim: int, config: BlockConfig) -> None:
         super().__init__(latent_dim, config)
-        if config.block < 1 or latent_dim % config.block:
-            divisors = [b for b in range(1, latent_dim + 1) if latent_dim % b == 0]
-            closest = min(divisors, key=lambda b: abs(b - config.block))
+        assert self.config.block is not None
+        self.block = self.config.block
+        self.blocks = latent_dim // self.block
+        self.net = pair_network(latent_dim, config.hidden, self.blocks * packed_size(self.block))
+
+    @classmethod
+    def resolve(cls, config: BlockConfig, latent_dim: int) -> BlockConfig:
+        wanted = _USUAL_BLOCK if config.block is None else config.block
+        divisors = [b for b in range(1, latent_dim + 1) if latent_dim % b == 0]
+        nearest = min(divisors, key=lambda b: abs(b - wanted))
+        if config.block not in (None, nearest):
             raise ConfigError(
                 f"distance 'pamd-block': block {config.block} does not divide latent_dim {latent_dim};"
-                f" nearest that does: {closest}"
+                f" nearest that does: {nearest}"
             )
-        self.blocks = latent_dim // config.block
-        self.net = pair_network(latent_dim, config.hidden, self.blocks * packed_size(config.block))
+        return replace(config, block=nearest)
+
+    def factors(self, z: Tensor, z_prime: Tensor) -> Tensor:
+        """L_k(z, z') [P, K, b, b]."""
+        outputs = at_least_float32(self.net(torch.cat([z, z_prime], dim=-1)))
+        return cholesky_factor(outputs.unflatten(-1, (self.blocks, -1)), self.config.diagonal_epsilon)
+
+    def _metric(self, z: Tensor, z_prime: Tensor) -> Tensor:
+        G_k = symmetrise(self.factors(z, z_prime), self.factors(z_prime, z))  # [P, K, b, b]
+        place = torch.eye(self.blocks, dtype=G_k.dtype, device=G_k.device)
+        return torch.einsum("pkij,kl->pkilj", G_k, place).flatten(3, 4).flatten(1, 2)
 
     def _form(self, z: Tensor, z_prime: Tensor, delta: Tensor, rows: Tensor) -> Form:
-        split = delta.view(len(delta), self.blocks, self.config.block)
+        split = delta.view(delta.shape[0], self.blocks, self.block)
         return predicted_form(self.net, z, z_prime, split, self.config.diagonal_epsilon, rows)
 
     def _floats_per_pair(self) -> int:
-        return floats_per_pair(self.latent_dim, self.config.block) + 4 * self.config.hidden
+        return floats_per_pair(self.latent_dim, self.block) + 4 * self.config.hidden

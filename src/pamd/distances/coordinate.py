@@ -1,8 +1,6 @@
-"""Per-coordinate Huber: what released DBC-Det compares; it is not a norm, and returns one value per coordinate."""
+"""Per-coordinate Huber, as released DBC-Det compares latents. It is not a norm: it has one value per coordinate."""
 
 from __future__ import annotations
-
-from typing import Any
 
 from torch import Tensor
 from torch.nn import functional as F
@@ -20,8 +18,8 @@ class Coordinate(Distance[NoOptions]):
     laws = Laws()
     coordinate_wise = True
 
-    def _measure(self, z: Tensor, z_prime: Tensor, penalised: bool, generator: Any) -> tuple[Tensor, None]:
-        return F.smooth_l1_loss(z, z_prime, reduction="none"), None
+    def _value(self, z: Tensor, z_prime: Tensor) -> Tensor:
+        return F.smooth_l1_loss(z, z_prime, reduction="none")
 
     def largest(self, length: float) -> float:
         displacement = 2 * length

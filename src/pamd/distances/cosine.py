@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 from torch import Tensor
 from torch.nn import functional as F
@@ -15,9 +14,10 @@ __all__ = ["Cosine", "CosineConfig"]
 
 @dataclass(frozen=True)
 class CosineConfig:
+    """The options of `cosine`."""
+
     normalised: bool = True
-    """False: 1 - <z, z'> as it comes. The released code does so, with z on the unit sphere but the
-    predicted next latents not re-normalised."""
+    """False: 1 - <z, z'> without normalisation, as released (predicted next latents leave the unit sphere)."""
 
 
 @DISTANCES.register("cosine")
@@ -31,8 +31,8 @@ class Cosine(Distance[CosineConfig]):
         super().__init__(latent_dim, config)
         self.laws = Laws(nonnegative=config.normalised, self_zero=config.normalised)
 
-    def _measure(self, z: Tensor, z_prime: Tensor, penalised: bool, generator: Any) -> tuple[Tensor, None]:
-        return 1 - (self._unit(z) * self._unit(z_prime)).sum(-1), None
+    def _value(self, z: Tensor, z_prime: Tensor) -> Tensor:
+        return 1 - (self._unit(z) * self._unit(z_prime)).sum(-1)
 
     def largest(self, length: float) -> float:
         return 2.0 if self.config.normalised else 1 + length**2

@@ -7,7 +7,8 @@ from torch import Tensor, nn
 
 from pamd.distances.base import DISTANCES, Laws
 from pamd.distances.pairwise import both_orders, pair_network, rehu
-from pamd.distances.quadratic import Form, PairConditionedConfig, QuadraticConfig, QuadraticForm
+from pamd.distances.pamd import QuadraticForm
+from pamd.distances.quadratic import Form, PairConditionedConfig, QuadraticConfig
 
 __all__ = ["AdaptiveDiagonal", "Diagonal"]
 
@@ -24,9 +25,17 @@ class Diagonal(QuadraticForm[QuadraticConfig]):
         super().__init__(latent_dim, config)
         self.weight = nn.Parameter(torch.ones(latent_dim))
 
+    def _diagonal(self, dtype: torch.dtype) -> Tensor:
+        """The diagonal of G: [d]."""
+        return (rehu(self.weight.to(dtype)) + self.config.diagonal_epsilon).square()
+
+    def _metric(self, z: Tensor, z_prime: Tensor) -> Tensor:
+        dtype = torch.promote_types(z.dtype, torch.float32)
+        return torch.diag_embed(self._diagonal(dtype)).expand(z.shape[0], -1, -1)
+
     def _form(self, z: Tensor, z_prime: Tensor, delta: Tensor, rows: Tensor) -> Form:
-        G = (rehu(self.weight.to(delta.dtype)) + self.config.diagonal_epsilon).square()
-        return Form((G * delta.square()).sum(-1), G.sum().expand(len(delta)), lambda v: G[:, None] * v)
+        G = self._diagonal(delta.dtype)
+        return Form((G * delta.square()).sum(-1), G.sum().expand(delta.shape[0]), lambda v: G[:, None] * v)
 
 
 @DISTANCES.register("adaptive-diagonal")
@@ -39,10 +48,14 @@ class AdaptiveDiagonal(QuadraticForm[PairConditionedConfig]):
         super().__init__(latent_dim, config)
         self.net = pair_network(latent_dim, config.hidden, latent_dim)
 
-    def _form(self, z: Tensor, z_prime: Tensor, delta: Tensor, rows: Tensor) -> Form:
-        factor = rehu(both_orders(self.net, z, z_prime)) + self.config.diagonal_epsilon  # [2, P, d]
-        G = factor.square().sum(0)
-        return Form((G * delta.square()).sum(-1), G.sum(-1), lambda v: G[rows][..., None] * v)
+    def _diagonal(self, z: Tensor, z_prime: Tensor) -> Tensor:
+        """The diagonal of G: [P, d]."""
+        L = rehu(both_orders(self.net, z, z_prime)) + self.config.diagonal_epsilon  # [2, P, d]
+        return L.square().sum(0)
 
-    def _floats_per_pair(self) -> int:
-        return 6 * self.latent_dim + 4 * self.config.hidden
+    def _metric(self, z: Tensor, z_prime: Tensor) -> Tensor:
+        return torch.diag_embed(self._diagonal(z, z_prime))
+
+    def _form(self, z: Tensor, z_prime: Tensor, delta: Tensor, rows: Tensor) -> Form:
+        G = self._diagonal(z, z_prime)
+        return Form((G * delta.square()).sum(-1), G.sum(-1), lambda v: G[rows][..., None] * v)

@@ -1,14 +1,16 @@
-"""PAMD with a diagonal plus rank-r factor: cost linear in d for a fixed rank."""
+"""PAMD with a diagonal plus rank-r factor: the cost is linear in d for a fixed rank."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
+import torch
 from torch import Tensor
 
 from pamd.distances.base import DISTANCES
 from pamd.distances.pairwise import both_orders, pair_network, rehu
-from pamd.distances.quadratic import Form, PairConditionedConfig, QuadraticForm
+from pamd.distances.pamd import QuadraticForm
+from pamd.distances.quadratic import Form, PairConditionedConfig
 from pamd.errors import ConfigError
 
 __all__ = ["LowRankConfig", "PamdLowRank"]
@@ -16,7 +18,10 @@ __all__ = ["LowRankConfig", "PamdLowRank"]
 
 @dataclass(frozen=True)
 class LowRankConfig(PairConditionedConfig):
+    """The options of `pamd-lowrank`."""
+
     rank: int = 4
+    """The number of columns of U, at most the latent dimension."""
 
 
 @DISTANCES.register("pamd-lowrank")
@@ -27,17 +32,29 @@ class PamdLowRank(QuadraticForm[LowRankConfig]):
 
     def __init__(self, latent_dim: int, config: LowRankConfig) -> None:
         super().__init__(latent_dim, config)
+        self.net = pair_network(latent_dim, config.hidden, latent_dim * (1 + config.rank))
+
+    @classmethod
+    def resolve(cls, config: LowRankConfig, latent_dim: int) -> LowRankConfig:
         if not 1 <= config.rank <= latent_dim:
             raise ConfigError(
                 f"distance 'pamd-lowrank': rank must be between 1 and latent_dim {latent_dim}, got {config.rank}"
             )
-        self.net = pair_network(latent_dim, config.hidden, latent_dim * (1 + config.rank))
+        return config
 
-    def _form(self, z: Tensor, z_prime: Tensor, delta: Tensor, rows: Tensor) -> Form:
+    def _factors(self, z: Tensor, z_prime: Tensor) -> tuple[Tensor, Tensor]:
+        """D [2, P, d] and U^T [2, P, r, d] for both input orders."""
         d = self.latent_dim
         output = both_orders(self.net, z, z_prime)  # [2, P, d (1 + r)]
         D = rehu(output[..., :d]) + self.config.diagonal_epsilon
-        U_T = output[..., d:].reshape(2, len(z), self.config.rank, d)
+        return D, output[..., d:].reshape(2, z.shape[0], self.config.rank, d)
+
+    def _metric(self, z: Tensor, z_prime: Tensor) -> Tensor:
+        D, U_T = self._factors(z, z_prime)
+        return (torch.diag_embed(D.square()) + U_T.mT @ U_T).sum(0)
+
+    def _form(self, z: Tensor, z_prime: Tensor, delta: Tensor, rows: Tensor) -> Form:
+        D, U_T = self._factors(z, z_prime)
         quadratic = (D * delta).square().sum((0, 2)) + (U_T @ delta[:, :, None]).square().sum((0, 2, 3))
         trace = D.square().sum((0, 2)) + U_T.square().sum((0, 2, 3))
 

@@ -2,25 +2,28 @@
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 import torch
 from torch import Tensor
 
 from pamd.distances.base import DISTANCES, Distance, Laws, NoOptions
+from pamd.distances.derivatives import needs_plain, plain_gradients
 
 __all__ = ["L1", "L2"]
 
 
 class _Norm(Distance[NoOptions]):
-    """Abstract: the norm of order `order`. vector_norm's subgradient at 0 is 0, so z = z' needs no guard."""
+    """Abstract: the norm of order `order`. The subgradient of vector_norm at 0 is 0, so z = z' needs no guard."""
 
     Config = NoOptions
     laws = Laws(triangle=True)
     order: float
 
-    def _measure(self, z: Tensor, z_prime: Tensor, penalised: bool, generator: Any) -> tuple[Tensor, None]:
-        return torch.linalg.vector_norm(z - z_prime, ord=self.order, dim=-1), None
+    def _value(self, z: Tensor, z_prime: Tensor) -> Tensor:
+        value: Tensor = torch.linalg.vector_norm(z - z_prime, ord=self.order, dim=-1)
+        return value
 
     def largest(self, length: float) -> float:
         # The longest displacement is 2 * length; its l1 norm is longest along a diagonal of the cube.
@@ -47,8 +50,39 @@ class L2(_Norm):
 def pairwise_norm(z: Tensor, z_prime: Tensor, order: float = 2.0) -> Tensor:
     """Norms of all differences. z: [B, d], z_prime: [C, d] -> [B, C].
 
-    The Gram-matrix form is not used: it loses the small distances, and a state's distance to itself, to cancellation.
+    It does not use the Gram matrix, which loses small distances, and that of a state to itself, to cancellation.
     """
     if z.dtype in (torch.bfloat16, torch.float16):  # cdist has no half-precision kernel on the CPU
         return pairwise_norm(z.float(), z_prime.float(), order).to(z.dtype)
-    return torch.cdist(z, z_prime, p=order, compute_mode="donot_use_mm_for_euclid_dist")
+    if needs_plain(z, z_prime):
+        return _plain_norms(z, z_prime, order)
+    norms: Tensor = _PairwiseNorm.apply(z, z_prime, order)  # type: ignore[no-untyped-call]
+    return norms
+
+
+def _plain_norms(z: Tensor, z_prime: Tensor, order: float) -> Tensor:
+    norms: Tensor = torch.linalg.vector_norm(z[:, None] - z_prime, ord=order, dim=-1)
+    return norms
+
+
+class _PairwiseNorm(torch.autograd.Function):
+    """`_plain_norms` by torch.cdist, which needs less memory but is differentiable only once."""
+
+    @staticmethod
+    def forward(ctx: Any, z: Tensor, z_prime: Tensor, order: float) -> Tensor:
+        norms = torch.cdist(z, z_prime, p=order, compute_mode="donot_use_mm_for_euclid_dist")
+        ctx.save_for_backward(z, z_prime, norms)
+        ctx.order = order
+        return norms
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
+        z, z_prime, norms = ctx.saved_tensors
+        if torch.is_grad_enabled():
+            plain = lambda z, z_prime: (_plain_norms(z, z_prime, ctx.order),)  # noqa: E731
+            return (*plain_gradients(plain, [z, z_prime], ctx.needs_input_grad[:2], [grad]), None)
+        slope = functools.partial(torch.ops.aten._cdist_backward, p=ctx.order)
+        needed, needed_prime, _ = ctx.needs_input_grad
+        grad_z = slope(grad.contiguous(), z, z_prime, cdist=norms) if needed else None
+        turned = (grad.mT.contiguous(), z_prime, z)
+        return grad_z, slope(*turned, cdist=norms.mT.contiguous()) if needed_prime else None, None

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any
 
 import torch
 from torch import Tensor
@@ -19,8 +18,10 @@ __all__ = ["Mico", "MicoConfig"]
 
 @dataclass(frozen=True)
 class MicoConfig:
+    """The options of `mico`."""
+
     beta: float = 0.1
-    """Weight of the angle."""
+    """The weight of the angle."""
 
     def __post_init__(self) -> None:
         check_positive("distance 'mico'", beta=self.beta)
@@ -33,10 +34,10 @@ class Mico(Distance[MicoConfig]):
     Config = MicoConfig
     laws = Laws(self_zero=False)
 
-    def _measure(self, z: Tensor, z_prime: Tensor, penalised: bool, generator: Any) -> tuple[Tensor, None]:
+    def _value(self, z: Tensor, z_prime: Tensor) -> Tensor:
         u, v = F.normalize(z, dim=-1), F.normalize(z_prime, dim=-1)
         angle = _angle(torch.linalg.vector_norm(u - v, dim=-1), torch.linalg.vector_norm(u + v, dim=-1))
-        return (z.square().sum(-1) + z_prime.square().sum(-1)) / 2 + self.config.beta * angle, None
+        return (z.square().sum(-1) + z_prime.square().sum(-1)) / 2 + self.config.beta * angle
 
     def largest(self, length: float) -> float:
         return length**2 + self.config.beta * math.pi

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import torch
 from torch import Tensor
@@ -16,8 +15,10 @@ __all__ = ["Mlp", "MlpConfig"]
 
 @dataclass(frozen=True)
 class MlpConfig:
+    """The options of `mlp`."""
+
     hidden: int = 392
-    """Width; 392 matches PAMD's parameter count at d = 50 (194,041 against 193,915)."""
+    """The width of the network. 392 matches PAMD's parameter count at d = 50 (194,041 against 193,915)."""
 
     def __post_init__(self) -> None:
         check_hidden("distance 'mlp'", self.hidden)
@@ -34,9 +35,9 @@ class Mlp(Distance[MlpConfig]):
         super().__init__(latent_dim, config)
         self.net = pair_network(latent_dim, config.hidden, 1)
 
-    def _measure(self, z: Tensor, z_prime: Tensor, penalised: bool, generator: Any) -> tuple[Tensor, None]:
+    def _value(self, z: Tensor, z_prime: Tensor) -> Tensor:
         value: Tensor = self.net(torch.cat([z, z_prime], dim=-1)).squeeze(-1)
-        return value, None
+        return value
 
     def _floats_per_pair(self) -> int:
         return 2 * self.latent_dim + 3 * self.config.hidden

@@ -1,4 +1,4 @@
-"""The network that looks at a pair, and ReHU: shared by every pair-conditioned distance."""
+"""The network that reads a pair of latents, and ReHU. Every pair-conditioned distance shares them."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from torch import Tensor, nn
 
 from pamd.errors import ConfigError
 
-__all__ = ["both_orders", "check_hidden", "pair_network", "rehu", "rehu_slope"]
+__all__ = ["at_least_float32", "both_orders", "check_hidden", "pair_network", "rehu", "rehu_slope"]
 
 
 def pair_network(latent_dim: int, hidden: int, outputs: int) -> nn.Sequential:
@@ -22,14 +22,16 @@ def pair_network(latent_dim: int, hidden: int, outputs: int) -> nn.Sequential:
 
 
 def both_orders(net: nn.Module, z: Tensor, z_prime: Tensor) -> Tensor:
-    """net([z; z']) and net([z'; z]) in one pass. z, z_prime: [P, d] -> [2, P, outputs].
-
-    In float32 at least: the forms built from it square and sum, which half precision does not carry.
-    """
+    """net([z; z']) and net([z'; z]) in one pass. z, z_prime: [P, d] -> [2, P, outputs], float32 at least."""
     forward = torch.cat([z, z_prime], dim=-1)
     backward = torch.cat([z_prime, z], dim=-1)
     output: Tensor = net(torch.cat([forward, backward]))
-    return output.to(torch.promote_types(output.dtype, torch.float32)).view(2, z.shape[0], output.shape[-1])
+    return at_least_float32(output).view(2, z.shape[0], output.shape[-1])
+
+
+def at_least_float32(x: Tensor) -> Tensor:
+    """x, out of half precision: quadratic forms square and sum, which half precision cannot hold."""
+    return x.to(torch.promote_types(x.dtype, torch.float32))
 
 
 def rehu(x: Tensor) -> Tensor:

@@ -1,15 +1,188 @@
-"""PAMD, the paper's distance: a network looks at the pair and predicts G's Cholesky factor."""
+"""PAMD, the paper's distance: a network reads a pair of latents and predicts the metric that measures it.
+
+The first part of this file is the method itself, one function per equation of sec:architecture and app:metricnet.
+P is the number of pairs and d the latent dimension; z, z_prime and Delta = z - z_prime are [P, d].
+The second part is `QuadraticForm`, the base of `pamd` and of its variants. Its values do not need G, only
+Delta^T G Delta and tr G. `triangular.py` computes these from the network's last layer in one fused operation.
+"""
 
 from __future__ import annotations
 
-from torch import Tensor
+import math
+from abc import abstractmethod
+from typing import TypeVar
 
-from pamd.distances.base import DISTANCES
-from pamd.distances.pairwise import pair_network
-from pamd.distances.quadratic import Form, PairConditionedConfig, QuadraticForm
-from pamd.distances.triangular import floats_per_pair, packed_size, predicted_form
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
 
-__all__ = ["Pamd"]
+from pamd.distances.base import DISTANCES, Distance
+from pamd.distances.pairwise import at_least_float32, both_orders, pair_network, rehu
+from pamd.distances.probes import choose_pairs, sign_vectors
+from pamd.distances.quadratic import PRESETS, Form, PairConditionedConfig, QuadraticConfig
+from pamd.distances.triangular import floats_per_pair, fused_form, packed_size
+
+__all__ = [
+    "Pamd",
+    "QuadraticForm",
+    "add_ridge",
+    "auxiliary_term",
+    "cholesky_factor",
+    "guarded_root",
+    "normalise_trace",
+    "plugin_distance",
+    "predicted_form",
+    "symmetrise",
+    "triangular_form",
+]
+
+QuadraticT = TypeVar("QuadraticT", bound=QuadraticConfig)
+
+
+def cholesky_factor(outputs: Tensor, epsilon: float) -> Tensor:
+    """L [..., d, d] from the d(d+1)/2 outputs of the network, which fill its lower triangle row by row."""
+    d = (math.isqrt(8 * outputs.shape[-1] + 1) - 1) // 2
+    row, column = torch.tril_indices(d, d, device=outputs.device)
+    entries = outputs.new_zeros(*outputs.shape[:-1], d * d).index_copy(-1, row * d + column, outputs)
+    L: Tensor = entries.unflatten(-1, (d, d))
+    diagonal = rehu(L.diagonal(dim1=-2, dim2=-1)) + epsilon  # app:metricnet
+    return L.tril(-1) + torch.diag_embed(diagonal)
+
+
+def symmetrise(L: Tensor, L_swapped: Tensor) -> Tensor:
+    """G [..., d, d] from L(z, z') and L(z', z)."""
+    return L @ L.mT + L_swapped @ L_swapped.mT  # eq:symmetrize
+
+
+def add_ridge(G: Tensor, ridge: float) -> Tensor:
+    """G_bar [P, d, d]."""
+    return G + ridge * torch.eye(G.shape[-1], dtype=G.dtype, device=G.device)  # eq:ridge
+
+
+def normalise_trace(G_bar: Tensor, epsilon: float, detached: bool = False) -> Tensor:
+    """G_tilde [P, d, d]. `detached`: no gradient through the trace."""
+    scale = G_bar.diagonal(dim1=-2, dim2=-1).sum(-1)[:, None, None] + epsilon
+    return G_bar / (scale.detach() if detached else scale)  # eq:trace_norm
+
+
+def plugin_distance(delta: Tensor, G_tilde: Tensor, epsilon: float, root: str = "add") -> Tensor:
+    """The distance of each pair: delta [P, d], G_tilde [P, d, d] -> [P]."""
+    return guarded_root(torch.einsum("pi,pij,pj->p", delta, G_tilde, delta), epsilon, root)  # eq:plugin_distance
+
+
+def guarded_root(quadratic: Tensor, epsilon: float, root: str) -> Tensor:
+    """sqrt(q + epsilon), or sqrt(max(q, epsilon)): the slope of the plain root has no bound at 0."""
+    return ((quadratic + epsilon) if root == "add" else quadratic.clamp_min(epsilon)).sqrt()
+
+
+def auxiliary_term(G_tilde: Tensor, weight: float, norm: str = "sum") -> Tensor:
+    """-weight |G_tilde - I/d|_F^2 [], averaged over the pairs: the loss rewards anisotropy (app:metricnet)."""
+    d = G_tilde.shape[-1]
+    deviation = (G_tilde - torch.eye(d, dtype=G_tilde.dtype, device=G_tilde.device) / d).square()
+    return -weight * (deviation.sum((1, 2)).mean() if norm == "sum" else deviation.mean())
+
+
+class QuadraticForm(Distance[QuadraticT]):
+    """Abstract: sqrt(Delta^T G_tilde Delta). A subclass gives G twice, as a matrix and as a `Form`."""
+
+    presets = PRESETS
+
+    @abstractmethod
+    def _metric(self, z: Tensor, z_prime: Tensor) -> Tensor:
+        """G of eq:symmetrize, [P, d, d], float32 at least."""
+
+    @abstractmethod
+    def _form(self, z: Tensor, z_prime: Tensor, delta: Tensor, rows: Tensor) -> Form:
+        """The form of the pairs on delta [P, d] (float32 at least), with products for the pairs `rows`."""
+
+    def matrix(self, z: Tensor, z_prime: Tensor) -> Tensor:
+        """G_tilde of each pair (G_bar where trace_normalised is off). z, z_prime: [P, d] -> [P, d, d]."""
+        z, z_prime = self._checked(z, z_prime, paired=True)
+        return self._normalised(add_ridge(self._metric(z, z_prime), self._ridge)).to(z.dtype)
+
+    def textbook(self, z: Tensor, z_prime: Tensor) -> tuple[Tensor, Tensor]:
+        """Values [P] and the exact auxiliary term [] by the equations above. z, z_prime: [P, d].
+
+        It builds every G. It is the reference for tests and benchmarks; `measure` is faster.
+        """
+        c = self.config
+        G_bar = add_ridge(self._metric(z, z_prime), self._ridge)
+        value = plugin_distance(_displacement(z, z_prime), self._normalised(G_bar), c.root_epsilon, c.root)
+        G_tilde = normalise_trace(G_bar, c.trace_epsilon)
+        return value.to(z.dtype), auxiliary_term(G_tilde, c.aux_weight, c.aux_norm)
+
+    def bounds(self, z: Tensor, z_prime: Tensor) -> tuple[Tensor, Tensor]:
+        """The lower and upper bound of lem:spectral_sandwich on each value. z, z_prime: [P, d] -> [P], [P].
+
+        Without trace normalisation there is no upper bound (infinity). Without a ridge the lower bound is `floor`.
+        """
+        z, z_prime = self._checked(z, z_prime, paired=True)
+        delta = _displacement(z, z_prime)
+        form = self._form(z, z_prime, delta, _no_rows(z))
+        length = delta.square().sum(-1)
+        upper = length if self.config.trace_normalised else torch.full_like(length, float("inf"))
+        return self._root(length * self._ridge / self._scale(form.trace)), self._root(upper)
+
+    def largest(self, length: float) -> float:
+        """By the upper bound of lem:spectral_sandwich: as for l2, with the root guard."""
+        if not self.config.trace_normalised:
+            return float("inf")
+        return float(self._root(torch.tensor(4.0 * length**2, dtype=torch.float64)))
+
+    @property
+    def floor(self) -> float:
+        return float(self.config.root_epsilon**0.5)
+
+    @property
+    def _ridge(self) -> float:
+        return self.config.ridge or 0.0
+
+    def _value(self, z: Tensor, z_prime: Tensor) -> Tensor:
+        delta = _displacement(z, z_prime)
+        return self._value_of(self._form(z, z_prime, delta, _no_rows(z)), delta).to(z.dtype)
+
+    def _value_and_penalty(
+        self, z: Tensor, z_prime: Tensor, generator: torch.Generator | None
+    ) -> tuple[Tensor, Tensor | None]:
+        if self.config.aux_weight == 0 or z.shape[0] == 0:
+            return self._value(z, z_prime), None
+        rows = choose_pairs(z.shape[0], self.config.aux_pairs, z.device, generator)
+        delta = _displacement(z, z_prime)
+        form = self._form(z, z_prime, delta, rows)
+        value = self._value_of(form, delta).to(z.dtype)
+        return value, -self.config.aux_weight * self._anisotropy(form, rows, generator)
+
+    def _value_of(self, form: Form, delta: Tensor) -> Tensor:
+        """The plug-in distance [P] without G: each equation applied to Delta^T G Delta and tr G."""
+        quadratic = form.quadratic + self._ridge * delta.square().sum(-1)  # eq:ridge
+        return self._root(quadratic / self._scale(form.trace))  # eq:trace_norm, eq:plugin_distance
+
+    def _anisotropy(self, form: Form, rows: Tensor, generator: torch.Generator | None) -> Tensor:
+        """An unbiased estimate [] of the batch mean of |G_tilde - I/d|_F^2 (docs/auxiliary-term.md).
+
+        G_tilde is trace-normalised here in every case: without that, the reward would have no bound.
+        """
+        d, probes = self.latent_dim, self.config.aux_probes
+        v = sign_vectors(rows.shape[0], d, probes, form.trace, generator)
+        trace = form.trace[rows] + (d * self._ridge + self.config.trace_epsilon)
+        with torch.autocast(v.device.type, enabled=False):
+            G_tilde_v = (form.product(v) + self._ridge * v) / trace[:, None, None]
+        squared = (G_tilde_v - v / d).square().sum((1, 2)) / (probes or 1)
+        return squared.mean() / (d * d if self.config.aux_norm == "mean" else 1)
+
+    def _root(self, quadratic: Tensor) -> Tensor:
+        return guarded_root(quadratic, self.config.root_epsilon, self.config.root)
+
+    def _scale(self, trace: Tensor) -> Tensor:
+        """What G_bar is divided by: its trace, or 1."""
+        if not self.config.trace_normalised:
+            return torch.ones_like(trace)
+        scale = trace + (self.latent_dim * self._ridge + self.config.trace_epsilon)  # eq:trace_norm
+        return scale.detach() if self.config.trace_detached else scale
+
+    def _normalised(self, G_bar: Tensor) -> Tensor:
+        c = self.config
+        return normalise_trace(G_bar, c.trace_epsilon, c.trace_detached) if c.trace_normalised else G_bar
 
 
 @DISTANCES.register("pamd")
@@ -22,8 +195,59 @@ class Pamd(QuadraticForm[PairConditionedConfig]):
         super().__init__(latent_dim, config)
         self.net = pair_network(latent_dim, config.hidden, packed_size(latent_dim))
 
+    def factor(self, z: Tensor, z_prime: Tensor) -> Tensor:
+        """L(z, z') [P, d, d]: the network reads [z; z']."""
+        outputs = at_least_float32(self.net(torch.cat([z, z_prime], dim=-1)))
+        return cholesky_factor(outputs, self.config.diagonal_epsilon)
+
+    def _metric(self, z: Tensor, z_prime: Tensor) -> Tensor:
+        return symmetrise(self.factor(z, z_prime), self.factor(z_prime, z))
+
     def _form(self, z: Tensor, z_prime: Tensor, delta: Tensor, rows: Tensor) -> Form:
         return predicted_form(self.net, z, z_prime, delta[:, None], self.config.diagonal_epsilon, rows)
 
     def _floats_per_pair(self) -> int:
         return floats_per_pair(self.latent_dim, self.latent_dim) + 4 * self.config.hidden
+
+
+def predicted_form(net: nn.Sequential, z: Tensor, z_prime: Tensor, delta: Tensor, epsilon: float, rows: Tensor) -> Form:
+    """The form of K factors of b x b on the diagonal of L, which `net` predicts from z, z_prime [P, d].
+
+    delta: [P, K, b] with K b = d. The last layer's forward is not called, so its hooks do not run.
+    """
+    pairs, last = z.shape[0], net[-1]
+    assert isinstance(last, nn.Linear)
+    hidden = both_orders(net[:-1], z, z_prime).flatten(0, 1)  # [2P, h]
+    in_both_orders = (rows + pairs * rows.new_tensor([[0], [1]])).flatten()
+    quadratic, trace, factors = fused_form(
+        triangular_form, hidden, last.weight, last.bias, delta.repeat(2, 1, 1), epsilon, in_both_orders
+    )
+    L = factors.unflatten(0, (2, rows.shape[0]))  # [2, m, K, b, b]
+
+    def product(v: Tensor) -> Tensor:
+        split = v.reshape(v.shape[0], *delta.shape[1:], v.shape[-1])
+        G_v: Tensor = (L @ (L.mT @ split)).sum(0).flatten(1, 2)
+        return G_v
+
+    return Form(quadratic.view(2, pairs).sum(0), trace.view(2, pairs).sum(0), product)  # eq:symmetrize
+
+
+def triangular_form(
+    hidden: Tensor, weight: Tensor, bias: Tensor, delta: Tensor, epsilon: float, rows: Tensor
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Delta^T L L^T Delta = |L^T Delta|^2 [N], tr L L^T = |L|_F^2 [N], and L [m, K, b, b] of the distinct `rows` [m].
+
+    L has K factors on its diagonal, from the last layer: hidden [N, h] times weight plus bias. delta: [N, K, b].
+    """
+    outputs = F.linear(hidden, weight, bias).unflatten(-1, (delta.shape[1], -1))
+    L = cholesky_factor(outputs, epsilon)
+    y = (L.mT @ delta[..., None]).squeeze(-1)
+    return y.square().sum((1, 2)), L.square().sum((1, 2, 3)), L[rows]
+
+
+def _displacement(z: Tensor, z_prime: Tensor) -> Tensor:
+    return at_least_float32(z - z_prime)
+
+
+def _no_rows(z: Tensor) -> Tensor:
+    return torch.empty(0, dtype=torch.long, device=z.device)

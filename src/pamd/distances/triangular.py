@@ -1,74 +1,57 @@
-"""The last layer of a pair network and the quadratic forms of the triangular factors it gives, as one operation.
+"""The hot path: the last layer of a pair network and the quadratic forms of its triangular factors, in one operation.
 
-Written out by hand because it is the hot path. A packed triangle would have to be unpacked element by element, which
-takes as long as computing it; so the layer's weights are unpacked instead, row by row, for a block of neighbouring
-columns at a time. The block of a factor is then a plain matrix as it leaves the product, with a few zeros above its
-diagonal, and is used while it is in the cache. `tests/distances/test_triangular.py` holds it to the textbook.
+A packed triangle would have to be unpacked element by element, which takes as long as computing it. So the weights of
+the layer are unpacked instead, row by row, for a block of neighbouring columns at a time. The block of a factor then
+leaves the product as a plain matrix with a few zeros above its diagonal, and is used while it is in the cache.
+`fused_form` stands for a plain function (`triangular_form` in `pamd.py`). `tests/distances/test_triangular.py` compares
+the two. The plain function takes over wherever more than a first derivative is asked for.
 """
 
 from __future__ import annotations
 
 import functools
+from collections.abc import Callable
 from itertools import pairwise
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
-from pamd.distances.pairwise import both_orders, rehu, rehu_slope
-from pamd.distances.quadratic import Form
-from pamd.errors import PamdError
+from pamd.distances.derivatives import needs_plain, plain_gradients
+from pamd.distances.pairwise import rehu, rehu_slope
 
-__all__ = ["floats_per_pair", "packed_size", "predicted_form", "triangular_form"]
+__all__ = ["floats_per_pair", "fused_form", "packed_size"]
+
+Plain = Callable[..., tuple[Tensor, Tensor, Tensor]]
 
 _COLUMNS = 25
-"""About how many a block has: more of them compute more zeros, fewer make small products."""
+"""About how many columns a block has. Wider blocks compute more zeros, narrower ones make small products."""
 
 
 def packed_size(d: int) -> int:
-    """How many entries the lower triangle of a d x d matrix has, its diagonal included."""
+    """The number of entries in the lower triangle of a d x d matrix, with its diagonal."""
     return d * (d + 1) // 2
 
 
 def floats_per_pair(d: int, b: int) -> int:
-    """What a pair's factors of b x b take of memory without a gradient: two blocks, in two orders."""
+    """The memory of a pair's factors of b x b without a gradient: two blocks, in two orders."""
     return 4 * d * min(b, 2 * _COLUMNS)
 
 
-def predicted_form(net: nn.Sequential, z: Tensor, z_prime: Tensor, delta: Tensor, epsilon: float, rows: Tensor) -> Form:
-    """The form whose K factors of b x b on the diagonal `net` predicts from pairs z, z_prime [P, d], in both orders.
-
-    delta: [P, K, b]; K b = d. The last layer itself is not called, so hooks on it do not fire.
-    """
-    pairs, last = len(z), net[-1]
-    assert isinstance(last, nn.Linear)
-    hidden = both_orders(net[:-1], z, z_prime).flatten(0, 1)  # [2P, h]
-    in_both_orders = (rows + pairs * rows.new_tensor([[0], [1]])).flatten()
-    quadratic, trace, factors = triangular_form(
-        hidden, last.weight, last.bias, delta.repeat(2, 1, 1), epsilon, in_both_orders
-    )
-    L = factors.unflatten(0, (2, len(rows)))  # [2, m, K, b, b]
-
-    def product(v: Tensor) -> Tensor:
-        split = v.reshape(len(v), *delta.shape[1:], v.shape[-1])
-        found: Tensor = (L @ (L.mT @ split)).sum(0).flatten(1, 2)
-        return found
-
-    return Form(quadratic.view(2, pairs).sum(0), trace.view(2, pairs).sum(0), product)  # eq:symmetrize
-
-
-def triangular_form(
-    hidden: Tensor, weight: Tensor, bias: Tensor, delta: Tensor, epsilon: float, rows: Tensor
+def fused_form(
+    plain: Plain, hidden: Tensor, weight: Tensor, bias: Tensor, delta: Tensor, epsilon: float, rows: Tensor
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """sum_k |L_k^T delta_k|^2 [N], sum_k |L_k|_F^2 [N], and the factors L [m, K, d, d] of the distinct `rows` [m].
+    """What `plain` returns for the other arguments: sum_k |L_k^T delta_k|^2 [N], sum_k |L_k|_F^2 [N], L [m, K, d, d].
 
-    hidden [N, h] times weight [K d(d+1)/2, h] plus bias is packed row-major; the diagonals are its ReHU, plus epsilon.
-    delta: [N, K, d].
+    hidden [N, h] times weight [K d(d+1)/2, h] plus bias is packed row-major. The diagonals are its ReHU plus epsilon.
+    delta: [N, K, d]. The factors L are those of the distinct `rows` [m].
     """
     dtype = torch.promote_types(delta.dtype, hidden.dtype)
-    hidden, weight, bias, delta = (x.to(dtype) for x in (hidden, weight, bias, delta))
+    tensors = [x.to(dtype) for x in (hidden, weight, bias, delta)]
     with torch.autocast(hidden.device.type, enabled=False):  # what is squared and summed here needs float32
-        found = _TriangularForm.apply(hidden, weight, bias, delta, epsilon, rows, torch.is_grad_enabled())  # type: ignore[no-untyped-call]
+        if needs_plain(*tensors):
+            return plain(*tensors, epsilon=epsilon, rows=rows)
+        found = _FusedForm.apply(*tensors, epsilon, rows, torch.is_grad_enabled(), plain)  # type: ignore[no-untyped-call]
     quadratic, squared_norm, factors = found
     return quadratic, squared_norm, factors
 
@@ -82,7 +65,7 @@ class _Block:
         width = self._width = stop - first
         row, column = (torch.arange(first, end, device=device) for end in (d, stop))
         self._packed = (_start_of(row)[:, None] + column).flatten()
-        # The first rows are a square on the diagonal. What is above it has no place among the packed.
+        # The first rows are a square on the diagonal. The entries above the diagonal are not in the packed layer.
         lower, above = (
             torch.tril_indices(width, width, device=device),
             torch.triu_indices(width, width, 1, device=device),
@@ -90,13 +73,13 @@ class _Block:
         self._lower, self._above = (index[0] * width + index[1] for index in (lower, above))
         self._square = width * width
 
-    def of(self, packed: Tensor) -> Tensor:
-        """The units of the block out of a packed layer, 0 above the diagonal: [K d(d+1)/2, ...] -> [K units, ...]."""
+    def gather(self, packed: Tensor) -> Tensor:
+        """The units of the block from a packed layer, 0 above the diagonal: [K d(d+1)/2, ...] -> [K units, ...]."""
         units: Tensor = packed.unflatten(0, (self._shape[0], -1)).index_select(1, self._packed)
         return units.index_fill_(1, self._above, 0).flatten(0, 1)
 
-    def into(self, packed: Tensor, units: Tensor) -> None:
-        """Write units back where they came from, those above the diagonal nowhere."""
+    def scatter(self, units: Tensor, packed: Tensor) -> None:
+        """Write the units to their places in a packed layer. Those above the diagonal are dropped."""
         packed, units = (x.unflatten(0, (self._shape[0], -1)) for x in (packed, units))
         packed.index_copy_(1, self._packed[self._lower], units.index_select(1, self._lower))
         packed.index_copy_(1, self._packed[self._square :], units[:, self._square :])
@@ -118,18 +101,16 @@ def _cached_blocks(d: int, factors: int, device: torch.device) -> list[_Block]:
 
 
 def _blocks(delta: Tensor) -> list[_Block]:
-    """Of factors for delta [N, K, d]."""
-    # What a tracer's tensors lead to must not be kept.
-    made = _cached_blocks if type(delta) is Tensor else _cached_blocks.__wrapped__
-    return made(int(delta.shape[2]), int(delta.shape[1]), delta.device)
+    """The blocks of the factors for delta [N, K, d]."""
+    return _cached_blocks(delta.shape[2], delta.shape[1], delta.device)
 
 
 def _start_of(row: Tensor) -> Tensor:
-    """Where a row of a packed triangle begins."""
+    """The index at which a row of a packed triangle begins."""
     return row * (row + 1) // 2
 
 
-class _TriangularForm(torch.autograd.Function):
+class _FusedForm(torch.autograd.Function):
     @staticmethod
     def forward(
         ctx: Any,
@@ -140,60 +121,65 @@ class _TriangularForm(torch.autograd.Function):
         epsilon: float,
         rows: Tensor,
         differentiable: bool,
+        plain: Plain,
     ) -> tuple[Tensor, Tensor, Tensor]:
         y, diagonal = torch.empty_like(delta), torch.empty_like(delta)  # diagonal: before ReHU
         squared_norm = delta.new_zeros(len(delta))
-        wanted = delta.new_zeros(len(rows), *delta.shape[1:], delta.shape[2])
+        factors = delta.new_zeros(len(rows), *delta.shape[1:], delta.shape[2])
         kept = []
         for block in _blocks(delta):
-            of_block = block.of(weight)
-            L = block.matrices(torch.addmm(block.of(bias), hidden, of_block.T))
+            block_weight = block.gather(weight)
+            L = block.matrices(torch.addmm(block.gather(bias), hidden, block_weight.T))
             on_diagonal = block.diagonal(L)
             diagonal[..., block.columns] = on_diagonal
             on_diagonal.copy_(rehu(diagonal[..., block.columns]) + epsilon)
             y[..., block.columns] = (delta[..., None, block.below] @ L).squeeze(-2)  # L^T delta
             squared_norm += torch.linalg.vector_norm(L, dim=(1, 2, 3)).square()
-            wanted[..., block.below, block.columns] = L[rows]
+            factors[..., block.below, block.columns] = L[rows]
             if differentiable:
-                kept += [L, of_block]
-        ctx.save_for_backward(hidden, weight, delta, y, diagonal, rows, *kept)
+                kept += [L, block_weight]
+        ctx.save_for_backward(hidden, weight, bias, delta, rows, y, diagonal, *kept)
         ctx.set_materialize_grads(False)
-        return y.square().sum((1, 2)), squared_norm, wanted
+        ctx.epsilon, ctx.plain = epsilon, plain
+        return y.square().sum((1, 2)), squared_norm, factors
 
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor | None) -> tuple[Tensor | None, ...]:
-        # Autograd turns gradients on here only where a second derivative is wanted (create_graph).
-        if torch.is_grad_enabled():
-            raise PamdError("this distance is differentiable once; second derivatives (create_graph) are not available")
         saved = ctx.saved_tensors
         with torch.autocast(saved[0].device.type, enabled=False):
-            return (*_gradients(saved, ctx.needs_input_grad[1], *gradients), None, None, None)
+            # Autograd enables gradients here only if a second derivative is wanted (create_graph).
+            if torch.is_grad_enabled():
+                plain = functools.partial(ctx.plain, epsilon=ctx.epsilon, rows=saved[4])
+                found = plain_gradients(plain, saved[:4], ctx.needs_input_grad[:4], gradients)
+            else:
+                found = _fused_gradients(saved, ctx.needs_input_grad[1], *gradients)
+        return (*found, None, None, None, None)
 
 
-def _gradients(
+def _fused_gradients(
     saved: tuple[Tensor, ...],
-    of_the_layer: bool,
-    of_quadratic: Tensor | None,
-    of_norm: Tensor | None,
-    of_wanted: Tensor | None,
-) -> tuple[Tensor | None, ...]:
-    """Of hidden, weight, bias and delta; weight's and bias's, a third of the work, only where wanted `of_the_layer`."""
-    hidden, weight, delta, y, diagonal, rows, *kept = saved
-    of_y = torch.zeros_like(y) if of_quadratic is None else y * (2 * of_quadratic[:, None, None])
-    times = 0.0 if of_norm is None else 2 * of_norm[:, None, None, None]
+    layer_needed: bool,
+    grad_quadratic: Tensor | None,
+    grad_norm: Tensor | None,
+    grad_factors: Tensor | None,
+) -> list[Tensor | None]:
+    """The gradients of hidden, weight, bias and delta. The layer's are a third of the work, so only where needed."""
+    hidden, weight, _, delta, rows, y, diagonal, *kept = saved
+    grad_y = torch.zeros_like(y) if grad_quadratic is None else y * (2 * grad_quadratic[:, None, None])
+    times = 0.0 if grad_norm is None else 2 * grad_norm[:, None, None, None]
     slope = rehu_slope(diagonal)
-    of_hidden, of_delta, ones = torch.zeros_like(hidden), torch.zeros_like(delta), hidden.new_ones(len(hidden))
-    of_weight, of_bias = (torch.empty_like(weight), weight.new_empty(len(weight))) if of_the_layer else (None, None)
-    for block, L, of_block in zip(_blocks(delta), kept[::2], kept[1::2], strict=True):
-        part = of_y[..., block.columns]
-        of_delta[..., block.below] += (part[..., None, :] @ L.mT).squeeze(-2)  # six times as fast as L @ part
-        of_L = (L * times).addcmul_(delta[..., block.below, None], part[..., None, :])
-        if of_wanted is not None:
-            of_L[rows] += of_wanted[..., block.below, block.columns]
-        block.diagonal(of_L).mul_(slope[..., block.columns])
-        units = of_L.flatten(1)
-        torch.addmm(of_hidden, units, of_block, out=of_hidden)
-        if of_weight is not None and of_bias is not None:
-            block.into(of_weight, units.T @ hidden)
-            block.into(of_bias, units.T @ ones)
-    return of_hidden, of_weight, of_bias, of_delta
+    grad_hidden, grad_delta, ones = torch.zeros_like(hidden), torch.zeros_like(delta), hidden.new_ones(len(hidden))
+    grad_weight, grad_bias = (torch.empty_like(weight), weight.new_empty(len(weight))) if layer_needed else (None, None)
+    for block, L, block_weight in zip(_blocks(delta), kept[::2], kept[1::2], strict=True):
+        part = grad_y[..., block.columns]
+        grad_delta[..., block.below] += (part[..., None, :] @ L.mT).squeeze(-2)  # six times as fast as L @ part
+        grad_L = (L * times).addcmul_(delta[..., block.below, None], part[..., None, :])
+        if grad_factors is not None:
+            grad_L[rows] += grad_factors[..., block.below, block.columns]
+        block.diagonal(grad_L).mul_(slope[..., block.columns])
+        units = grad_L.flatten(1)
+        torch.addmm(grad_hidden, units, block_weight, out=grad_hidden)
+        if grad_weight is not None and grad_bias is not None:
+            block.scatter(units.T @ hidden, grad_weight)
+            block.scatter(units.T @ ones, grad_bias)
+    return [grad_hidden, grad_weight, grad_bias, grad_delta]
