@@ -1,15 +1,17 @@
 """One registry: sibling files, outside decorators and real entry points all end up in it."""
 
+import importlib
 import os
 import subprocess
 import sys
+import warnings
 from pathlib import Path
 
 import pytest
 
 import pamd
 from pamd.distances.base import NoOptions
-from pamd.errors import ConfigError, PamdError, UnknownNameError
+from pamd.errors import ConfigError, PamdError, PluginWarning, UnknownNameError
 from pamd.registry import Registry
 
 OUTSIDE = """
@@ -18,8 +20,8 @@ from pamd.distances.base import DISTANCES, Distance, NoOptions
 class Farness(Distance[NoOptions]):
     Config = NoOptions
 
-    def _measure(self, z, z_prime, penalised, generator):
-        return (z - z_prime).abs().amax(-1), None
+    def _value(self, z, z_prime):
+        return (z - z_prime).abs().amax(-1)
 """
 
 
@@ -41,6 +43,87 @@ def test_a_name_is_taken_once():
     registry.unregister("lion")
     registry.register("lion")("the third")
     assert registry.get("lion") == "the third"
+
+
+def define(module: str, name: str = "Lion") -> type:
+    """A class as a notebook cell or a reloaded module would define it."""
+    return type(name, (), {"__module__": module, "__qualname__": name})
+
+
+def test_the_same_definition_may_register_again():
+    registry = Registry("animal", "pamd.operators")
+    first, again = define("notebook"), define("notebook")
+    registry.register("lion")(first)
+    registry.register("lion")(again)
+    assert registry.get("lion") is again
+    for other in (define("elsewhere"), define("notebook", "Tiger")):
+        with pytest.raises(ConfigError, match="registered already"):
+            registry.register("lion")(other)
+    assert registry.get("lion") is again
+
+
+def test_a_reloaded_module_registers_again(tmp_path, monkeypatch):
+    (tmp_path / "reloaded_distance.py").write_text(
+        OUTSIDE.replace("class Farness", "@DISTANCES.register('test-farness')\nclass Farness")
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+    import reloaded_distance
+
+    first = pamd.DISTANCES.get("test-farness")
+    try:
+        importlib.reload(reloaded_distance)
+        assert pamd.DISTANCES.get("test-farness") is reloaded_distance.Farness is not first
+    finally:
+        pamd.DISTANCES.unregister("test-farness")
+
+
+BROKEN = {
+    "missing": ("import a_module_that_is_not_there", "ModuleNotFoundError: No module named"),
+    "failing": ("raise ValueError('no licence')", "ValueError: no licence"),
+    "absent": ("", "AttributeError: .*has no attribute 'THING'"),
+}
+
+
+@pytest.mark.parametrize("kind", BROKEN)
+def test_a_broken_plug_in_is_named_in_one_warning_and_stops_nothing(kind, tmp_path, monkeypatch):
+    source, error = BROKEN[kind]
+    module = f"broken_{kind}"
+    install(tmp_path, module, source, f"lion = {module}:THING", group="pamd.operators")
+    install(tmp_path, f"sound_{kind}", "ROAR = 'roar'", f"tiger = sound_{kind}:ROAR", group="pamd.operators")
+    monkeypatch.syspath_prepend(tmp_path)
+    registry = Registry("animal", "pamd.operators")
+    says = rf"'lion' \({module}:THING\) in group 'pamd.operators' of {module} 1\.0 could not be imported: {error}"
+    with pytest.warns(PluginWarning, match=says) as caught:
+        assert "tiger" in registry.names()
+    assert len(caught) == 1
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")  # once is enough
+        assert "lion" not in registry.names()
+        with pytest.raises(UnknownNameError):
+            registry.get("lion")
+
+
+def test_a_built_in_name_imports_no_plug_in(tmp_path, monkeypatch):
+    package = tmp_path / "zoo_with_plug_ins"
+    package.mkdir()
+    (package / "__init__.py").write_text(
+        "from pamd.registry import Registry\nANIMALS = Registry('animal', 'zoo_with_plug_ins')\n"
+    )
+    (package / "lion.py").write_text("from zoo_with_plug_ins import ANIMALS\nANIMALS.register('lion')('roar')\n")
+    install(tmp_path, "zoo_plug_in", "ROAR = 'hiss'", "snake = zoo_plug_in:ROAR", group="zoo_with_plug_ins")
+    monkeypatch.syspath_prepend(tmp_path)
+    import zoo_with_plug_ins
+
+    assert zoo_with_plug_ins.ANIMALS.get("lion") == "roar"
+    assert "zoo_plug_in" not in sys.modules
+    assert zoo_with_plug_ins.ANIMALS.get("snake") == "hiss"
+
+
+def test_a_plug_in_may_look_up_names_while_it_is_imported(tmp_path, monkeypatch):
+    source = "import pamd\nassert 'l2' in pamd.DISTANCES.names()\nROAR = 'roar'\n"
+    install(tmp_path, "looking_up", source, "lion = looking_up:ROAR", group="pamd.operators")
+    monkeypatch.syspath_prepend(tmp_path)
+    assert Registry("animal", "pamd.operators").get("lion") == "roar"
 
 
 def test_unknown_name_gets_the_nearest_and_the_list():
@@ -81,8 +164,8 @@ def test_distance_from_outside_through_the_decorator():
     class Signed(pamd.Distance[NoOptions]):
         Config = NoOptions
 
-        def _measure(self, z, z_prime, penalised, generator):
-            return (z - z_prime).sum(-1), None
+        def _value(self, z, z_prime):
+            return (z - z_prime).sum(-1)
 
     try:
         assert isinstance(pamd.distance("test-signed", latent_dim=2), Signed)

@@ -13,6 +13,7 @@ __all__ = [
     "DtypeError",
     "MDPError",
     "PamdError",
+    "PluginWarning",
     "RenderError",
     "ReplayError",
     "ResourceError",
@@ -89,6 +90,10 @@ class RunInterrupted(PamdError):  # noqa: N818  It is no error: the run was aske
 
 class DivergenceError(PamdError):
     """A loss became NaN or infinite."""
+
+
+class PluginWarning(UserWarning):
+    """A plug-in of another distribution could not be imported; everything else works without it."""
 
 
 def nearest(name: object, choices: Iterable[str]) -> str | None:

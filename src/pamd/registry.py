@@ -1,15 +1,16 @@
-"""One small registry: names to classes, found in sibling files and in other people's packages."""
+"""One small registry: names to classes, found in sibling files and in other distributions."""
 
 from __future__ import annotations
 
 import importlib
 import pkgutil
+import warnings
 from collections.abc import Callable
-from importlib.metadata import entry_points
+from importlib.metadata import EntryPoint, entry_points
 from types import ModuleType
 from typing import Generic, TypeVar
 
-from pamd.errors import ConfigError, UnknownNameError
+from pamd.errors import ConfigError, PluginWarning, UnknownNameError
 
 __all__ = ["Registry"]
 
@@ -19,21 +20,26 @@ T = TypeVar("T")
 class Registry(Generic[T]):
     """Names to things of one kind.
 
-    A file placed in `package` registers itself when it is first asked for; a distribution outside this one
-    does the same through the entry-point group of the package's name, e.g. ``pamd.distances``.
+    A file placed in `package` registers itself when a name is first looked up. Another distribution does the same
+    through the entry-point group of the package's name, e.g. ``pamd.distances``. Its plug-ins are imported only for
+    `names` and for a name that is not built in. One that fails to import is named in a `PluginWarning`.
     """
 
     def __init__(self, kind: str, package: str) -> None:
         self.kind = kind
         self._package = package
         self._entries: dict[str, T] = {}
-        self._discovered = False
+        self._siblings_known = False
+        self._plugins_known = False
 
     def register(self, name: str) -> Callable[[T], T]:
-        """Decorator: make the decorated thing known as `name`. A name is taken once."""
+        """Decorator: make the decorated thing known as `name`.
+
+        The same definition may register again (a notebook cell run twice, a reloaded module) and replaces itself.
+        """
 
         def add(thing: T) -> T:
-            if name in self._entries:
+            if name in self._entries and not _same_definition(self._entries[name], thing):
                 raise ConfigError(f"{self.kind} {name!r} is registered already, by {self._entries[name]!r}")
             self._entries[name] = thing
             return thing
@@ -41,32 +47,57 @@ class Registry(Generic[T]):
         return add
 
     def unregister(self, name: str) -> None:
-        """Forget `name`; for tests and notebooks that register something twice."""
+        """Forget `name`."""
         self._entries.pop(name, None)
 
     def get(self, name: str) -> T:
         """The thing called `name`; UnknownNameError with the nearest valid name otherwise."""
-        if name not in self._entries:
-            self._discover()
+        for discover in (self._import_siblings, self._import_plugins):
+            if name not in self._entries:
+                discover()
         if name not in self._entries:
             raise UnknownNameError(self.kind, name, self._entries)
         return self._entries[name]
 
     def names(self) -> list[str]:
         """All names, sorted."""
-        self._discover()
+        self._import_siblings()
+        self._import_plugins()
         return sorted(self._entries)
 
-    def _discover(self) -> None:
-        if self._discovered:
+    def _import_siblings(self) -> None:
+        if self._siblings_known:
             return
         package = importlib.import_module(self._package)
         for module in pkgutil.iter_modules(package.__path__):
             importlib.import_module(f"{self._package}.{module.name}")
+        self._siblings_known = True
+
+    def _import_plugins(self) -> None:
+        if self._plugins_known:
+            return
+        self._plugins_known = True  # First: a plug-in may look up a name while it is imported.
         for entry in entry_points(group=self._package):
             if entry.name not in self._entries:
-                loaded = entry.load()
-                # An entry may name the thing itself, or its module, whose decorator then registers it.
-                if not isinstance(loaded, ModuleType):
-                    self._entries.setdefault(entry.name, loaded)
-        self._discovered = True
+                self._import_plugin(entry)
+
+    def _import_plugin(self, entry: EntryPoint) -> None:
+        try:
+            loaded = entry.load()
+        except Exception as error:  # whatever a stranger's module does on import
+            origin = f"{entry.dist.name} {entry.dist.version}" if entry.dist else "an unknown distribution"
+            message = (
+                f"the plug-in {entry.name!r} ({entry.value}) in group {entry.group!r} of {origin} could not be"
+                f" imported: {type(error).__name__}: {error}"
+            )
+            warnings.warn(message, PluginWarning, stacklevel=2)
+            return
+        # An entry may name the thing itself, or its module, whose decorator then registers it.
+        if not isinstance(loaded, ModuleType):
+            self._entries.setdefault(entry.name, loaded)
+
+
+def _same_definition(one: object, other: object) -> bool:
+    """Whether both come from the same place in the source: equal module and qualified name."""
+    places = [(getattr(thing, "__module__", None), getattr(thing, "__qualname__", None)) for thing in (one, other)]
+    return None not in places[0] and places[0] == places[1]
