@@ -16,7 +16,7 @@ replay["next_obs"] = replay["obs"] + 0.1 * torch.randn(1000, 24)
 
 # What is dropped in.
 distance = pamd.distance("pamd", latent_dim=16)
-operator = pamd.operator("independent", gamma=0.9, next_latents="model", reward_weight="1-gamma")
+operator = pamd.operator("independent", gamma=0.9, next_latents="model", c_R="1-gamma")
 optimiser = torch.optim.Adam([*encoder.parameters(), *model.parameters(), *distance.parameters()], lr=1e-3)
 
 for step in range(301):

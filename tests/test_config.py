@@ -40,7 +40,7 @@ def test_round_trip(config):
 
 @pytest.mark.parametrize("name", pamd.OPERATORS.names())
 def test_every_operators_config_round_trips(name):
-    changed = pamd.operator(name, gamma=0.25, reward_weight="1-gamma", reward_gap="smooth-l1").config
+    changed = pamd.operator(name, gamma=0.25, c_R="1-gamma", reward_gap="smooth-l1").config
     assert pamd.operator(name, **json.loads(to_json(changed))).config == changed
 
 

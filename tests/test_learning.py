@@ -58,7 +58,7 @@ def config(method: str, seed: int) -> TrainConfig:
         "method.sac.critic_tau": 0.05,
         "method.sac.encoder_tau": 0.05,
         # Keeps the fixed point within [0, 1], which both latent spaces can express.
-        "method.operator.options.reward_weight": "1-gamma",
+        "method.operator.options.c_R": "1-gamma",
     }
     return configure(
         "toy",

@@ -5,11 +5,14 @@ from dataclasses import fields, replace
 
 import pytest
 import torch
+import torch.distributed as dist
 from torch.nn import functional as F
+from torch.nn.parallel import DistributedDataParallel
 
 import pamd
-from pamd.errors import ShapeError
+from pamd.errors import ConfigError, DtypeError, ShapeError
 from pamd.objective import Objective, make_pairs, metric_loss
+from pamd.operators.base import OperatorConfig
 from pamd.types import Latents, Pairs
 
 
@@ -32,11 +35,14 @@ def two_rows_loss(latents: Latents | None = None, **options):
     return metric_loss(latents or two_rows(), l2, operator, objective)
 
 
-def random_latents(batch: int = 6, d: int = 3) -> Latents:
-    """Every field present, every field a leaf that could take a gradient."""
+OPTIONAL = ("not_done", "weight")
+
+
+def random_latents(batch: int = 6, d: int = 3, absent: tuple[str, ...] = OPTIONAL) -> Latents:
+    """Every field but `absent`, each a leaf that could take a gradient."""
     draw = {field.name: torch.rand(batch, d, generator=seeded(i)) for i, field in enumerate(fields(Latents))}
-    draw["reward"] = draw["reward"][:, 0].clone()
-    return Latents(**{name: value.requires_grad_() for name, value in draw.items()})
+    draw |= {name: draw[name][:, 0].clone() for name in ("reward", *OPTIONAL)}
+    return Latents(**{name: value.requires_grad_() for name, value in draw.items() if name not in absent})
 
 
 def quiet_pamd(d: int = 3) -> pamd.Distance:
@@ -145,7 +151,7 @@ def test_penalty_sign_turns_the_penalty_alone(weight):
     [("bisimulation", {}), ("bisimulation-det", {}), ("independent", {}), ("independent", {"next_latents": "model"})],
 )
 def test_gradients_reach_the_latents_and_the_distance_alone(name, options, right, slow_distance):
-    latents, distance = random_latents(), quiet_pamd()
+    latents, distance = random_latents(absent=()), quiet_pamd()
     slow = copy.deepcopy(distance) if slow_distance else None
     loss = metric_loss(latents, distance, pamd.operator(name, **options), Objective("all", right), target_distance=slow)
     loss.value.backward()
@@ -179,11 +185,91 @@ def test_coordinates_go_with_coordinates():
     latents = random_latents()
     coordinate, l2 = pamd.distance("coordinate", latent_dim=3), pamd.distance("l2", latent_dim=3)
     scalar, per_coordinate = (pamd.operator("bisimulation", reading=reading) for reading in ("norm", "coordinate"))
-    with pytest.raises(ShapeError, match=r"Coordinate gives \[6, 3\] .* Bisimulation a target of \[6\].* goes with"):
+    with pytest.raises(ConfigError, match=r"Coordinate cannot be combined with operator Bisimulation.* are \[P, d\]"):
         metric_loss(latents, coordinate, scalar)
-    with pytest.raises(ShapeError, match=r"L2 gives \[6\] .* Bisimulation a target of \[6, 3\].* goes with"):
+    with pytest.raises(ConfigError, match=r"L2 cannot be combined with operator Bisimulation.* are \[P\], the targets"):
         metric_loss(latents, l2, per_coordinate)
     assert metric_loss(latents, coordinate, per_coordinate).value.isfinite()
+    following = pamd.operator("independent")
+    assert metric_loss(latents, coordinate, following, target_distance=coordinate).value.isfinite()
+    with pytest.raises(ConfigError, match="Coordinate cannot be combined with target_distance L2"):
+        metric_loss(latents, coordinate, following, target_distance=l2)
+
+
+def test_an_operator_that_answers_in_another_shape_is_refused():
+    class Wrong(pamd.Operator[OperatorConfig]):
+        needs = frozenset()
+
+        def _discrepancy(self, latents, pairs, distance):
+            return latents.z[pairs.left]
+
+    with pytest.raises(ShapeError, match=r"L2 has values \[6\], but operator Wrong has targets \[6, 3\]"):
+        metric_loss(random_latents(), pamd.distance("l2", latent_dim=3), Wrong(OperatorConfig()))
+
+
+@pytest.mark.parametrize(("regression", "errors"), [("mse", (9, 9)), ("smooth-l1", (2.5, 2.5))])
+def test_sample_weights_by_hand(regression, errors):
+    # The two pairs of different rows have weight 2 each, the pairs of a row with itself 1 and 3.
+    weighted = replace(two_rows(), weight=torch.tensor([1.0, 3.0]))
+    expected = 2 * sum(errors) / (1 + 2 + 2 + 3)
+    assert two_rows_loss(weighted, regression=regression).value.item() == pytest.approx(expected)
+    scaled = replace(two_rows(), weight=torch.tensor([10.0, 30.0]))
+    assert two_rows_loss(scaled, regression=regression).value.item() == pytest.approx(expected)
+
+
+@pytest.mark.parametrize("name", ["l2", "coordinate"])
+@pytest.mark.parametrize("regression", ["mse", "smooth-l1"])
+def test_equal_weights_change_nothing_and_zero_weights_give_zero(name, regression):
+    latents, d = random_latents(), pamd.distance(name, latent_dim=3)
+    objective = Objective("all", regression=regression)
+
+    def loss(batch: Latents) -> torch.Tensor:
+        return metric_loss(batch, d, pamd.operator("independent"), objective).value
+
+    torch.testing.assert_close(loss(replace(latents, weight=torch.full((6, 1), 2.5))), loss(latents))
+    assert loss(replace(latents, weight=torch.zeros(6))) == 0
+    only = replace(latents, weight=torch.eye(6)[2])
+    left_out = replace(only, z=latents.z.detach().index_fill(0, torch.tensor([0]), 7.0))
+    assert loss(only) != loss(latents)
+    assert loss(left_out) != loss(only), "a pair counts where either of its rows has a weight"
+
+
+def test_a_wrapped_distance_reduces_its_gradients(tmp_path):
+    distance, operator = quiet_pamd(), pamd.operator("independent")
+    expected = metric_loss(random_latents(), distance, operator, Objective("all"))
+    expected_grads = torch.autograd.grad(expected.value, list(distance.parameters()))
+    dist.init_process_group("gloo", store=dist.FileStore(str(tmp_path / "store"), 1), rank=0, world_size=1)
+    try:
+        wrapped, reduced = DistributedDataParallel(distance), []
+        wrapped.register_comm_hook(reduced, _reduce)
+        loss = metric_loss(random_latents(), wrapped, operator, Objective("all"), target_distance=wrapped)
+        loss.value.backward()
+    finally:
+        dist.destroy_process_group()
+    torch.testing.assert_close(loss.value, expected.value)
+    assert sum(reduced) == sum(parameter.numel() for parameter in distance.parameters())
+    torch.testing.assert_close([parameter.grad for parameter in distance.parameters()], list(expected_grads))
+
+
+def _reduce(seen: list[int], bucket: dist.GradBucket) -> torch.futures.Future[torch.Tensor]:
+    """Count what DistributedDataParallel would send, and send nothing."""
+    seen.append(bucket.buffer().numel())
+    future: torch.futures.Future[torch.Tensor] = torch.futures.Future()
+    future.set_result(bucket.buffer())
+    return future
+
+
+@pytest.mark.filterwarnings("ignore:The .grad attribute:UserWarning")  # torch's tracer looks at it
+def test_a_compiled_distance_is_a_distance():
+    distance, operator = quiet_pamd(), pamd.operator("independent")
+    compiled = torch.compile(distance, backend="eager")
+    expected = metric_loss(random_latents(), distance, operator, Objective("all")).value
+    torch.testing.assert_close(metric_loss(random_latents(), compiled, operator, Objective("all")).value, expected)
+
+
+def test_what_is_no_distance_is_refused():
+    with pytest.raises(DtypeError, match=r"requires a pamd\.Distance, bare or wrapped, got Linear"):
+        metric_loss(random_latents(), torch.nn.Linear(3, 3), pamd.operator("independent"))
 
 
 def test_all_pairs_cosine_is_simsrs_matrix_formula():

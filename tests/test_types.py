@@ -71,12 +71,26 @@ def test_latents_are_rows(shape):
     assert str(list(shape)) in str(caught.value)
 
 
-@pytest.mark.parametrize("shape", [(5,), (4, 1), (4, 3), ()])
-def test_reward_is_one_number_a_row(shape):
-    # [B, 1] above all: it would broadcast to B x B against [B] without a word.
-    with pytest.raises(ShapeError, match=r"Latents\.reward must be \[4\], got ") as caught:
-        Latents(z=torch.zeros(4, 3), reward=torch.zeros(shape))
-    assert str(caught.value).endswith(str(list(shape)))
+PER_ROW = ["reward", "not_done", "weight"]
+
+
+@pytest.mark.parametrize("field", PER_ROW)
+@pytest.mark.parametrize("shape", [(5,), (4, 3), (4, 1, 1), (5, 1), (1, 4), ()])
+def test_one_number_a_row(field, shape):
+    given = {"reward": torch.zeros(4), field: torch.zeros(shape)}
+    with pytest.raises(ShapeError, match=rf"Latents\.{field} must be \[4\] or \[4, 1\], got ") as caught:
+        Latents(z=torch.zeros(4, 3), **given)
+    assert str(list(shape)) in str(caught.value)
+    assert ("squeeze(-1)" in str(caught.value)) == (len(shape) > 1 and shape[-1] == 1)
+
+
+@pytest.mark.parametrize("field", PER_ROW)
+@pytest.mark.parametrize("batch", [1, 4])
+def test_a_column_is_one_number_a_row(field, batch):
+    # Left as it is, [B, 1] would broadcast to B x B against [B] without a word.
+    column = torch.randn(batch, 1)
+    latents = Latents(z=torch.zeros(batch, 3), **{"reward": torch.zeros(batch), field: column})
+    assert torch.equal(getattr(latents, field), column[:, 0])
 
 
 @pytest.mark.parametrize("field", ["z_target", "z_next", "next_mean", "next_std", "next_sample"])

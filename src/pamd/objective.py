@@ -6,29 +6,32 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from torch.nn import functional as F
 
 from pamd.config import check_choice
 from pamd.distances import Distance
-from pamd.errors import ConfigError, ShapeError
+from pamd.errors import ConfigError, DtypeError, ShapeError
 from pamd.operators import Operator
-from pamd.types import Latents, Loss, Pairs
+from pamd.types import Latents, Loss, Measurement, Pairs
 
 __all__ = ["Objective", "make_pairs", "metric_loss"]
 
 
 @dataclass(frozen=True)
 class Objective:
+    """The options of the metric loss."""
+
     pairing: Literal["permutation", "all"] = "permutation"
     """B pairs by one random permutation, or all B x B."""
     right: Literal["online", "target"] = "online"
-    """Which encoder sees the right-hand state; "target" carries no gradient."""
+    """Which encoder reads the right-hand state; "target" carries no gradient."""
     regression: Literal["mse", "smooth-l1"] = "mse"
+    """The squared error, or its Huber with threshold 1."""
     weight: float = 1.0
-    """Of the whole metric term in the joint loss."""
+    """The weight of the whole metric term in the joint loss."""
     penalty_sign: Literal[1, -1] = 1
-    """1: the distance's penalty as it is (PAMD rewards anisotropy); -1: turned round (it is pulled to isotropy)."""
+    """1: the distance's penalty as it is (PAMD rewards anisotropy). -1: reversed (PAMD is pulled to isotropy)."""
 
     def __post_init__(self) -> None:
         check_choice("the objective", "pairing", self.pairing, ("permutation", "all"))
@@ -49,34 +52,36 @@ def make_pairs(pairing: str, batch: int, generator: torch.Generator | None, devi
 
 def metric_loss(
     latents: Latents,
-    distance: Distance[Any],
+    distance: Distance[Any] | nn.Module,
     operator: Operator[Any],
     objective: Objective | None = None,
     *,
-    target_distance: Distance[Any] | None = None,
+    target_distance: Distance[Any] | nn.Module | None = None,
     generator: torch.Generator | None = None,
 ) -> Loss:
-    """The weighted metric loss of a batch, penalty included; gradients reach `latents.z` and `distance` alone.
+    """The weighted metric loss of a batch with the penalty; gradients reach only `latents.z` and `distance`.
 
     `target_distance` measures next states (default: `distance`, without gradient). `generator` draws the pairs
-    and what a randomised penalty needs; without one torch's global generator does.
+    and what a randomised penalty needs; without one, torch's global generator does. Either distance may be wrapped
+    (DistributedDataParallel, torch.compile): the measured side then runs through the wrapper, the target side does not.
     """
     objective = objective or Objective()
+    target_side = _unwrapped(distance if target_distance is None else target_distance)
+    _check_shapes(_unwrapped(distance), target_side, operator)
     pairs = make_pairs(objective.pairing, len(latents), generator, latents.z.device)
     z_right = latents.z
     if objective.right == "target":
         if latents.z_target is None:
             raise ShapeError('the objective has right="target", but Latents.z_target is missing')
         z_right = latents.z_target.detach()
-    target = operator.target(latents, pairs, target_distance or distance)
-    measured = distance.measure_between(latents.z, z_right, pairs, generator)
+    target = operator.target(latents, pairs, target_side)
+    measured = _measure(distance, latents.z, z_right, pairs, generator)
     if measured.value.shape != target.shape:
         raise ShapeError(
-            f"distance {type(distance).__name__} gives {list(measured.value.shape)} but operator"
-            f" {type(operator).__name__} a target of {list(target.shape)}; a coordinate-wise comparator goes with"
-            " a per-coordinate reading, a scalar one with a scalar reading"
+            f"distance {type(_unwrapped(distance)).__name__} has values {list(measured.value.shape)}, but operator"
+            f" {type(operator).__name__} has targets {list(target.shape)}; they must agree"
         )
-    residual = _regress(measured.value, target, objective.regression)
+    residual = _regress(measured.value, target, objective.regression, _pair_weight(latents, pairs))
     loss = objective.weight * (residual + objective.penalty_sign * measured.penalty)
     metrics = {
         "metric_loss": residual.detach(),
@@ -88,6 +93,51 @@ def metric_loss(
     return Loss(loss, metrics)
 
 
-def _regress(value: Tensor, target: Tensor, regression: str) -> Tensor:
-    """Mean over pairs (and coordinates) -> []."""
-    return F.mse_loss(value, target) if regression == "mse" else F.smooth_l1_loss(value, target)
+def _unwrapped(distance: nn.Module) -> Distance[Any]:
+    """The distance inside its wrappers."""
+    inner: Any = distance
+    while not isinstance(inner, Distance):
+        inner = getattr(inner, "module", getattr(inner, "_orig_mod", None))
+        if inner is None:
+            raise DtypeError(
+                f"the metric loss requires a pamd.Distance, bare or wrapped, got {type(distance).__name__}"
+            )
+    return inner
+
+
+def _check_shapes(distance: Distance[Any], target_side: Distance[Any], operator: Operator[Any]) -> None:
+    """Raise ConfigError, before any computation, unless values and targets agree in shape."""
+    operator.check(distance)
+    if operator.coordinate_wise is None and distance.coordinate_wise != target_side.coordinate_wise:
+        raise ConfigError(
+            f"distance {type(distance).__name__} cannot be combined with target_distance"
+            f" {type(target_side).__name__}: one has values [P], the other [P, d]"
+        )
+
+
+def _measure(
+    distance: nn.Module, z: Tensor, z_right: Tensor, pairs: Pairs, generator: torch.Generator | None
+) -> Measurement:
+    if isinstance(distance, Distance):
+        return distance.measure_between(z, z_right, pairs, generator)
+    # A wrapper reduces gradients only for what ran through its own forward.
+    measured: Measurement = distance(z[pairs.left], z_right[pairs.right], measured=True, generator=generator)
+    return measured
+
+
+def _pair_weight(latents: Latents, pairs: Pairs) -> Tensor | None:
+    """The mean of the two sample weights of each pair: [P], or None where the batch has no weights."""
+    if latents.weight is None:
+        return None
+    weight = latents.weight.detach()
+    return (weight[pairs.left] + weight[pairs.right]) / 2
+
+
+def _regress(value: Tensor, target: Tensor, regression: str, weight: Tensor | None) -> Tensor:
+    """The mean over pairs (and coordinates) -> []. weight [P]: relative to its mean; 0 where all weights are 0."""
+    error = F.mse_loss if regression == "mse" else F.smooth_l1_loss
+    if weight is None:
+        return error(value, target)
+    error_of_pair = error(value, target, reduction="none").view(len(weight), -1).mean(-1)  # coordinates averaged
+    total = weight.sum()
+    return (weight * error_of_pair).sum() / torch.where(total == 0, 1, total)

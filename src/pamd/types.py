@@ -122,14 +122,15 @@ class Pairs:
 class Latents:
     """One batch of transitions as the objective sees it.
 
-    Every network has run once to fill this; nothing downstream runs an encoder again. Only `z` and `reward` are
-    always needed: an operator says what else it reads (`Operator.needs`).
+    Every network has run once to fill this; nothing downstream runs an encoder again. Only `z` and `reward` are always
+    required. An operator names the latents it requires (`Operator.needs`). The fields of shape [B] may also be [B, 1];
+    their last dimension is then removed, because [B, 1] against [B] would broadcast to [B, B].
     """
 
     z: Tensor
     """[B, d]: the online encoder's latents of the states; carries the gradient."""
     reward: Tensor
-    """[B]"""
+    """[B]: the reward of each transition."""
     z_target: Tensor | None = None
     """[B, d]: the slow encoder's latents of the same states."""
     z_next: Tensor | None = None
@@ -140,6 +141,10 @@ class Latents:
     """[B, d]: its standard deviation."""
     next_sample: Tensor | None = None
     """[B, d]: one sample of the next latent from the model."""
+    not_done: Tensor | None = None
+    """[B]: 0 where the episode terminated, else 1. The target of a pair with a 0 has no discounted term."""
+    weight: Tensor | None = None
+    """[B]: sample weights. A pair counts with the mean of its two weights, relative to the mean over pairs."""
 
     def __post_init__(self) -> None:
         if not isinstance(self.z, Tensor):
@@ -156,9 +161,24 @@ class Latents:
                 continue
             if not isinstance(value, Tensor):
                 raise DtypeError(f"Latents.{item.name} must be a torch.Tensor, got {type(value).__name__}")
-            expected = (batch,) if item.name == "reward" else tuple(self.z.shape)
-            if tuple(value.shape) != expected:
-                raise ShapeError(f"Latents.{item.name} must be {list(expected)}, got {list(value.shape)}")
+            if item.name in _PER_ROW:
+                object.__setattr__(self, item.name, _per_row(f"Latents.{item.name}", value, batch))
+            elif value.shape != self.z.shape:
+                raise ShapeError(f"Latents.{item.name} must be {list(self.z.shape)}, got {list(value.shape)}")
 
     def __len__(self) -> int:
         return self.z.shape[0]
+
+
+_PER_ROW = ("reward", "not_done", "weight")
+"""The fields of `Latents` that hold one number per row."""
+
+
+def _per_row(name: str, value: Tensor, batch: int) -> Tensor:
+    """value [B] or [B, 1] as [B]."""
+    if tuple(value.shape) == (batch, 1):
+        return value.squeeze(-1)
+    if tuple(value.shape) != (batch,):
+        hint = "; remove the last dimension with squeeze(-1)" if value.ndim > 1 and value.shape[-1] == 1 else ""
+        raise ShapeError(f"{name} must be [{batch}] or [{batch}, 1], got {list(value.shape)}{hint}")
+    return value

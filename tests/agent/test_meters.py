@@ -66,9 +66,8 @@ def test_targets_out_of_reach_are_counted_and_c_r_is_named() -> None:
     assert meters["reach_missed"] > 0.8
     assert meters["reach_fixed_point"] == pytest.approx(float(far.reward.max() - far.reward.min()) / 0.01, rel=1e-4)
     (warning,) = warnings(meters)
-    assert "c_R" in warning
-    assert "reward_weight" in warning
-    near = method("simsr+pamd", operator=Part("independent", {"next_latents": "model", "reward_weight": "1-gamma"}))
+    assert "c_R=1-gamma" in warning
+    near = method("simsr+pamd", operator=Part("independent", {"next_latents": "model", "c_R": "1-gamma"}))
     agent = Agent(near, scale("smoke"), action_dim=2, seed=0)
     assert read_meters(agent, batch)["reach_missed"] == 0
     assert warnings(read_meters(agent, batch)) == []

@@ -78,7 +78,7 @@ def test_each_confound_changes_one_thing() -> None:
     for label, changed in (
         ("simsr+pamd (all pairs)", {"objective.pairing"}),
         ("simsr (all pairs)", {"objective.pairing"}),
-        ("dbc-det+pamd (reward 1-gamma)", {"operator.options.reward_weight"}),
+        ("dbc-det+pamd (reward 1-gamma)", {"operator.options.c_R"}),
         ("simsr+pamd (sequential)", {"schedule"}),
     ):
         plain = runs[label.partition(" (")[0]]

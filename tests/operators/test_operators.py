@@ -60,11 +60,11 @@ def target(name, options, distance="l1", pairs=PAIRS, batch=None):
         ("independent", {}, "l1", [1, 3, 0]),
         ("independent", {"next_latents": "model"}, "l1", [3.5, 6, 0]),
         ("independent", {"reward_gap": "smooth-l1"}, "l1", [0.625, 2.5, 0]),
-        ("independent", {"reward_weight": 4.0}, "l1", [2.5, 9, 0]),
-        ("independent", {"reward_weight": 0.0}, "l1", [0.5, 1, 0]),
-        ("independent", {"reward_weight": "1-gamma", "gamma": 0.75}, "l1", [0.875, 2, 0]),
-        ("independent", {"transition_weight": 0.5}, "l1", [0.75, 2.5, 0]),
-        ("independent", {"transition_weight": 1.5}, "l1", [1.25, 3.5, 0]),
+        ("independent", {"c_R": 4.0}, "l1", [2.5, 9, 0]),
+        ("independent", {"c_R": 0.0}, "l1", [0.5, 1, 0]),
+        ("independent", {"c_R": "1-gamma", "gamma": 0.75}, "l1", [0.875, 2, 0]),
+        ("independent", {"c_T": 0.5}, "l1", [0.75, 2.5, 0]),
+        ("independent", {"c_T": 1.5}, "l1", [1.25, 3.5, 0]),
         ("independent", {"gamma": 0}, "l1", [0.5, 2, 0]),
     ],
 )
@@ -74,7 +74,7 @@ def test_target_by_hand(name, options, distance, expected):
 
 def test_defaults_are_the_papers():
     config = pamd.operator("independent").config
-    assert (config.gamma, config.c_R, config.transition_weight) == (0.99, 1, 1)
+    assert (config.gamma, config.reward_coefficient, config.c_T) == (0.99, 1, 1)
     assert (config.reward_gap, config.next_latents) == ("abs", "replay")
     assert pamd.operator("bisimulation").config.reading == "norm"
 
@@ -121,6 +121,41 @@ def test_all_pairs_at_once_are_the_pairs_one_by_one(name, options, needs, distan
     )
 
 
+@pytest.mark.parametrize("distance", ["l1", "coordinate"])
+@pytest.mark.parametrize("complete", [True, False])
+@pytest.mark.parametrize(("name", "options", "needs"), VARIANTS)
+def test_a_terminated_state_has_no_next_state(name, options, needs, distance, complete):
+    pairs = replace(Pairs.all(3), complete=complete)
+    usual, no_future = target(name, options, distance, pairs), target(name, {**options, "gamma": 0.0}, distance, pairs)
+    for flags in (torch.tensor([1.0, 0.0, 1.0]), torch.tensor([[True], [False], [True]])):
+        cut = target(name, options, distance, pairs, replace(latents(), not_done=flags))
+        alive = (pairs.left != 1) & (pairs.right != 1)
+        torch.testing.assert_close(cut[alive], usual[alive])
+        torch.testing.assert_close(cut[~alive], no_future[~alive])
+    assert torch.equal(target(name, options, distance, pairs, replace(latents(), not_done=torch.ones(3))), usual)
+    assert not torch.equal(usual, no_future)
+
+
+def test_an_operator_refuses_a_distance_of_another_shape_before_any_computation():
+    scalar, per_coordinate = (pamd.operator("bisimulation", reading=reading) for reading in ("norm", "coordinate"))
+    coordinate, l2 = pamd.distance("coordinate", latent_dim=2), pamd.DISTANCES.get("l2")  # an instance, a class
+    for operator in (per_coordinate, pamd.operator("independent"), pamd.operator("bisimulation-det")):
+        operator.check(coordinate)
+    for operator in (scalar, pamd.operator("independent"), pamd.operator("bisimulation-det")):
+        operator.check(l2)
+    with pytest.raises(ConfigError, match=r"Coordinate cannot be combined .*reading='norm'.* are \[P, d\], .* \[P\]"):
+        scalar.check(coordinate)
+    with pytest.raises(ConfigError, match=r"L2 cannot be combined .*reading='coordinate'.* are \[P\], .* \[P, d\]"):
+        per_coordinate.check(l2)
+
+
+def test_the_repr_shows_the_configuration():
+    shown = repr(pamd.operator("independent", gamma=0.25, c_R="1-gamma"))
+    assert shown.startswith("Independent(")
+    assert "gamma=0.25" in shown
+    assert "c_R='1-gamma'" in shown
+
+
 class Table(pamd.Distance[NoOptions]):
     """U(s, s') looked up, for one-hot latents; of no symmetry, so that sides cannot be mixed up unseen."""
 
@@ -130,8 +165,8 @@ class Table(pamd.Distance[NoOptions]):
         super().__init__(len(U), NoOptions())
         self.U = torch.from_numpy(U)
 
-    def _measure(self, z, z_prime, penalised, generator):
-        return torch.einsum("pi,ij,pj->p", z, self.U, z_prime), None
+    def _value(self, z, z_prime):
+        return torch.einsum("pi,ij,pj->p", z, self.U, z_prime)
 
 
 @pytest.mark.parametrize("complete", [True, False])
@@ -148,7 +183,7 @@ def test_independent_operator_is_the_exact_one_in_expectation(complete):
     one_hot = torch.eye(3, dtype=torch.float64)
     batch = Latents(z=one_hot[s], reward=r[s], z_next=one_hot[s_next])
     pairs = replace(Pairs.all(9), complete=complete)  # in matrix form, and pair by pair
-    sampled = pamd.operator("independent", gamma=0.7, reward_weight=0.3).target(batch, pairs, Table(U))
+    sampled = pamd.operator("independent", gamma=0.7, c_R=0.3).target(batch, pairs, Table(U))
     probability = P[s, s_next][pairs.left] * P[s, s_next][pairs.right]
     expected = torch.zeros(3, 3, dtype=torch.float64)
     expected.index_put_((s[pairs.left], s[pairs.right]), probability * sampled, accumulate=True)
@@ -161,7 +196,7 @@ def test_unknown_names_get_the_nearest_valid_one():
         pamd.operator("independant")
     with pytest.raises(UnknownNameError, match=r"option of operator 'independent' 'gama'\. Did you mean 'gamma'"):
         pamd.operator("independent", gama=0.9)
-    with pytest.raises(UnknownNameError, match=r"'next_latents'.* Valid: gamma, reading, reward_gap"):
+    with pytest.raises(UnknownNameError, match=r"'next_latents'.* Valid: c_R, c_T, gamma, reading, reward_gap"):
         pamd.operator("bisimulation", next_latents="model")  # another operator's option
 
 
@@ -172,11 +207,11 @@ def test_unknown_names_get_the_nearest_valid_one():
         ({"gamma": -0.1}, r"gamma must lie in \[0, 1\), got -0.1"),
         ({"gamma": float("nan")}, "got nan"),
         ({"gamma": "0.9"}, "option 'gamma' is '0.9': Input should be a valid number"),
-        ({"gamma": 0.5, "transition_weight": 2.0}, r"no contraction; got 0.5 \* 2.0"),
-        ({"transition_weight": -1.0}, "no contraction"),
-        ({"reward_weight": -1.0}, "reward_weight must be finite and at least 0, got -1"),
-        ({"reward_weight": float("inf")}, "reward_weight must be finite"),
-        ({"reward_weight": "gamma"}, "reward_weight.*'gamma'"),
+        ({"gamma": 0.5, "c_T": 2.0}, r"not a contraction; got 0.5 \* 2.0"),
+        ({"c_T": -1.0}, "not a contraction"),
+        ({"c_R": -1.0}, "c_R must be finite and at least 0, got -1"),
+        ({"c_R": float("inf")}, "c_R must be finite"),
+        ({"c_R": "gamma"}, "c_R.*'gamma'"),
         ({"reward_gap": "squared"}, "'squared': Input should be 'abs' or 'smooth-l1'"),
         ({"next_latents": "dream"}, "'dream': Input should be 'replay' or 'model'"),
     ],

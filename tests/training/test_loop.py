@@ -170,7 +170,7 @@ def test_update_rows_carry_the_meters_and_a_warning_is_said_once(tmp_path: Path)
 
     listener = Listener()
     # On the sphere no distance exceeds 2; a reward weight of 1000 puts most targets beyond it.
-    config = override(toy(), ("method.operator.options.reward_weight=1000.0",))
+    config = override(toy(), ("method.operator.options.c_R=1000.0",))
     run = train(config, tmp_path, listener)
     updates = [row for row in rows(run / "train.jsonl") if row["kind"] == "update"]
     assert len(updates) > 1

@@ -63,7 +63,7 @@ def warnings(meters: dict[str, float]) -> list[str]:
         found.append(
             f"reach: {100 * meters['reach_missed']:.0f} % of the targets lie beyond {meters['reach_largest']:.3g}, the "
             "largest value this distance can take on this encoder's latents, so the regression saturates; a smaller "
-            "reward weight c_R (--set method.operator.options.reward_weight=1-gamma) brings the targets down"
+            "reward weight c_R (--set method.operator.options.c_R=1-gamma) brings the targets down"
         )
     return found
 
@@ -108,7 +108,7 @@ def _reach(
     config = operator.config
     largest = distance.largest(longest_latent(agent.nets.measured.encoder))
     spread = float(latents.reward.max() - latents.reward.min())
-    meters = {"reach_fixed_point": config.c_R * spread / (1 - config.gamma * config.transition_weight)}
+    meters = {"reach_fixed_point": config.reward_coefficient * spread / (1 - config.gamma * config.c_T)}
     if math.isinf(largest):
         return meters
     return meters | {"reach_largest": largest, "reach_missed": float((target > largest).float().mean())}

@@ -1,4 +1,4 @@
-"""The one base of all operators: (T d)(s, s') = c_R * gap(r, r') + gamma * c_T * D(next, next'; d)."""
+"""The base of all operators: (T d)(s, s') = c_R * gap(r, r') + gamma * c_T * D(next, next'; d)."""
 
 from __future__ import annotations
 
@@ -21,37 +21,42 @@ __all__ = ["OPERATORS", "Operator", "OperatorConfig", "reward_gap"]
 
 @dataclass(frozen=True)
 class OperatorConfig:
+    """The options that every operator has."""
+
     gamma: float = 0.99
+    """The discount."""
     reward_gap: Literal["abs", "smooth-l1"] = "abs"
-    reward_weight: float | Literal["1-gamma"] = 1.0
-    """c_R. 1 in the paper; "1-gamma" keeps the fixed point within the range of the reward gap."""
-    transition_weight: float = 1.0
-    """c_T, beside gamma."""
+    """|r - r'|, or its Huber with threshold 1."""
+    c_R: float | Literal["1-gamma"] = 1.0  # noqa: N815  The paper's symbol.
+    """The coefficient of the reward gap. 1 in the paper; "1-gamma" keeps the fixed point within the reward range."""
+    c_T: float = 1.0  # noqa: N815
+    """The coefficient of the next states' discrepancy, beside gamma."""
 
     def __post_init__(self) -> None:
         if not 0 <= self.gamma < 1:
             raise ConfigError(f"operator: gamma must lie in [0, 1), got {self.gamma}")
         check_choice("an operator", "reward_gap", self.reward_gap, ("abs", "smooth-l1"))
-        if isinstance(self.reward_weight, str):
-            check_choice("an operator", "reward_weight", self.reward_weight, ("1-gamma",))
-        elif not 0 <= self.reward_weight < float("inf"):
-            raise ConfigError(f"operator: reward_weight must be finite and at least 0, got {self.reward_weight}")
-        if not (self.transition_weight >= 0 and self.transition_weight * self.gamma < 1):
+        if isinstance(self.c_R, str):
+            check_choice("an operator", "c_R", self.c_R, ("1-gamma",))
+        elif not 0 <= self.c_R < float("inf"):
+            raise ConfigError(f"operator: c_R must be finite and at least 0, got {self.c_R}")
+        if not (self.c_T >= 0 and self.c_T * self.gamma < 1):
             raise ConfigError(
-                "operator: gamma * transition_weight must lie in [0, 1), else the operator is no contraction;"
-                f" got {self.gamma} * {self.transition_weight}"
+                "operator: gamma * c_T must lie in [0, 1), otherwise the operator is not a contraction;"
+                f" got {self.gamma} * {self.c_T}"
             )
 
     @property
-    def c_R(self) -> float:
-        return 1 - self.gamma if isinstance(self.reward_weight, str) else self.reward_weight
+    def reward_coefficient(self) -> float:
+        """c_R as a number."""
+        return 1 - self.gamma if isinstance(self.c_R, str) else self.c_R
 
 
 OperatorConfigT = TypeVar("OperatorConfigT", bound=OperatorConfig)
 
 
 class Operator(ABC, Generic[OperatorConfigT]):
-    """Builds regression targets. A subclass gives `Config`, `needs` and `_discrepancy`; it is final."""
+    """Builds regression targets. A subclass is final and gives `Config`, `needs`, `coordinate_wise`, `_discrepancy`."""
 
     Config: ClassVar[type[Any]]
 
@@ -61,7 +66,12 @@ class Operator(ABC, Generic[OperatorConfigT]):
     @property
     @abstractmethod
     def needs(self) -> frozenset[str]:
-        """Which fields of `Latents` this operator reads, besides the reward."""
+        """Which fields of `Latents` this operator requires, besides the reward."""
+
+    @property
+    def coordinate_wise(self) -> bool | None:
+        """Optional hook: whether targets are [P, d], one per coordinate. None: as the distance's values are."""
+        return None
 
     @abstractmethod
     def _discrepancy(self, latents: Latents, pairs: Pairs, distance: Distance[Any]) -> Tensor:
@@ -71,16 +81,32 @@ class Operator(ABC, Generic[OperatorConfigT]):
     def target(self, latents: Latents, pairs: Pairs, distance: Distance[Any]) -> Tensor:
         """c_R * gap + gamma * c_T * discrepancy, without gradient: [P] ([P, d] where the comparison is per coordinate).
 
-        `distance` is the one on the target side: the online distance or a slow copy of it, as the caller likes.
+        `distance` measures the target side: it is the online distance or a slow copy of it. A terminated state has no
+        next state, so the discrepancy of a pair counts only where `latents.not_done` is 1 on both sides.
         """
         for name in sorted(self.needs):
             if getattr(latents, name) is None:
                 raise ShapeError(f"operator {type(self).__name__} needs Latents.{name}, which is missing")
-        gap = self.config.c_R * reward_gap(latents.reward, pairs, self.config.reward_gap)
-        onward = self._discrepancy(latents, pairs, distance)
-        if onward.ndim == 2:
-            gap = gap[:, None]
-        return gap + self.config.gamma * self.config.transition_weight * onward
+        gap = self.config.reward_coefficient * reward_gap(latents.reward, pairs, self.config.reward_gap)
+        discounted = self.config.gamma * self.config.c_T * self._discrepancy(latents, pairs, distance)
+        continues = None if latents.not_done is None else latents.not_done[pairs.left] * latents.not_done[pairs.right]
+        if discounted.ndim == 2:
+            gap, continues = gap[:, None], None if continues is None else continues[:, None]
+        return gap + (discounted if continues is None else continues * discounted)
+
+    def check(self, distance: Distance[Any] | type[Distance[Any]]) -> None:
+        """Raise ConfigError if the values of `distance` and the targets of this operator differ in shape."""
+        if self.coordinate_wise in (None, distance.coordinate_wise):
+            return
+        cls = distance if isinstance(distance, type) else type(distance)
+        shapes = {True: "[P, d], one per coordinate", False: "[P]"}
+        raise ConfigError(
+            f"distance {cls.__name__} cannot be combined with operator {self!r}: its values are"
+            f" {shapes[distance.coordinate_wise]}, the targets {shapes[not distance.coordinate_wise]}"
+        )
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.config!r})"
 
 
 def reward_gap(reward: Tensor, pairs: Pairs, kind: str) -> Tensor:

@@ -17,6 +17,8 @@ __all__ = ["Bisimulation", "BisimulationConfig", "BisimulationDet"]
 
 @dataclass(frozen=True)
 class BisimulationConfig(OperatorConfig):
+    """The options of `bisimulation`."""
+
     reading: Literal["norm", "coordinate"] = "norm"
     """"norm": W2 of the two diagonal Gaussians, [P]; "coordinate": one W2 per coordinate, [P, d], as released."""
 
@@ -29,7 +31,7 @@ class BisimulationConfig(OperatorConfig):
 class Bisimulation(Operator[BisimulationConfig]):
     """DBC: a Gaussian latent model and its closed-form W2, whose ground metric is Euclidean.
 
-    The distance on the target side therefore plays no part; put a learned one into `bisimulation-det`.
+    It does not use the distance on the target side. `bisimulation-det` uses a learned one.
     """
 
     Config = BisimulationConfig
@@ -37,6 +39,10 @@ class Bisimulation(Operator[BisimulationConfig]):
     @property
     def needs(self) -> frozenset[str]:
         return frozenset({"next_mean", "next_std"})
+
+    @property
+    def coordinate_wise(self) -> bool:
+        return self.config.reading == "coordinate"
 
     def _discrepancy(self, latents: Latents, pairs: Pairs, distance: Distance[Any]) -> Tensor:
         assert latents.next_mean is not None

@@ -17,8 +17,10 @@ __all__ = ["Independent", "IndependentConfig"]
 
 @dataclass(frozen=True)
 class IndependentConfig(OperatorConfig):
+    """The options of `independent`."""
+
     next_latents: Literal["replay", "model"] = "replay"
-    """Where next latents come from: the sampled next states (MICo), or the latent model (SimSR)."""
+    """The source of next latents: the sampled next states (MICo), or the latent model (SimSR)."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
