@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from pamd.agent.method import Method
     from pamd.configuration import configure
     from pamd.distances import DISTANCES, Distance, distance
-    from pamd.envs import EnvConfig, make_env, make_vector_env
+    from pamd.envs import EnvConfig, make_env
     from pamd.errors import PamdError
     from pamd.methods import method, scale
     from pamd.objective import Objective, metric_loss
@@ -38,7 +38,6 @@ _HOMES = {
     "configure": "pamd.configuration",
     "distance": "pamd.distances",
     "make_env": "pamd.envs",
-    "make_vector_env": "pamd.envs",
     "method": "pamd.methods",
     "resume": "pamd.training",
     "scale": "pamd.methods",
@@ -67,7 +66,6 @@ __all__ = [
     "distance",
     "exact",
     "make_env",
-    "make_vector_env",
     "method",
     "metric_loss",
     "operator",

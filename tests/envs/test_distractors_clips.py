@@ -330,8 +330,8 @@ def test_what_packages_carry_is_found_without_importing_them() -> None:
         ({"frames": 1}, "at least 2"),
         ({"train_clips": 0}, "train_clips"),
         ({"hue": True}, "hue"),
-        ({"source": "noise", "videos": "x"}, "videos are for source video or image"),
-        ({"train": [{"name": "a", "content": "b", "pixels": "c"}]}, "both be named"),
+        ({"source": "noise", "videos": "x"}, "videos require source video or image"),
+        ({"train": [{"name": "a", "content": "b", "pixels": "c"}]}, "both be given"),
         ({"srength": 1.0}, "Did you mean 'strength'"),
     ],
 )

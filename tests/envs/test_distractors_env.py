@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from tests.envs.clip_files import which_clip, write_clips
 
-from pamd.envs import EnvConfig, build_env, make_env, make_vector_env, prepare_env
+from pamd.envs import EnvConfig, build_env, make_env, prepare_env
 from pamd.envs.distractors import PRESETS, DistractorConfig, compose, distractor
 from pamd.envs.distractors.scenery import Scenery
 from pamd.envs.distractors.task import Distracted
@@ -22,8 +22,8 @@ from pamd.errors import ConfigError
 SIZE = 24
 
 
-def config(behind: DistractorConfig, task: str = "cheetah_run", **options: Any) -> EnvConfig:
-    return prepare_env(EnvConfig(task, size=SIZE, render="fast", distractor=behind, **options))
+def config(background: DistractorConfig, task: str = "cheetah_run", **options: Any) -> EnvConfig:
+    return prepare_env(EnvConfig(task, size=SIZE, render="fast", distractor=background, **options))
 
 
 @pytest.fixture(scope="module")
@@ -74,9 +74,9 @@ def test_every_episode_has_a_clip_of_its_own_and_every_decision_a_frame(videos: 
 
 def test_no_clip_of_training_is_ever_unseen(videos: Path) -> None:
     train = config(distractor("video", videos=videos), task="toy")
-    behind = train.distractor
-    assert behind is not None
-    unseen = dataclasses.replace(train, distractor=dataclasses.replace(behind, split="unseen"))
+    background = train.distractor
+    assert background is not None
+    unseen = dataclasses.replace(train, distractor=dataclasses.replace(background, split="unseen"))
     shown = []
     for made in (train, unseen):
         env = build_env(made)
@@ -107,18 +107,18 @@ def test_playback_directions() -> None:
     assert {int(steps[0]) for steps in shown["either"]} == {1, 9}
 
 
-def test_a_continuous_film_runs_on_across_episodes() -> None:
-    behind = DistractorConfig(sequence="continuous", frames=25)
-    scenery = Scenery(behind, [clip(0, 10), clip(100, 10), clip(200, 10)], 4, 6)
+def test_a_continuous_video_runs_on_across_episodes() -> None:
+    background = DistractorConfig(sequence="continuous", frames=25)
+    scenery = Scenery(background, [clip(0, 10), clip(100, 10), clip(200, 10)], 4, 6)
     shown = []
     for episode in range(4):
         scenery.begin(derive_seed(0, episode), episode)
         shown += played(scenery, 7)
-    film = [*range(10), *range(100, 110), *range(200, 205)]
-    assert shown == (film * 2)[:28]
+    video = [*range(10), *range(100, 110), *range(200, 205)]
+    assert shown == (video * 2)[:28]
 
 
-def test_the_released_film_goes_on_where_the_last_episode_ended(videos: Path) -> None:
+def test_the_released_video_goes_on_where_the_last_episode_ended(videos: Path) -> None:
     env = build_env(config(distractor("released-video", videos=videos), time_limit=12))
     task: Distracted = env.unwrapped.task
     env.reset()
@@ -152,9 +152,9 @@ def test_one_state_before_two_backgrounds(videos: Path) -> None:
     info = env.step(env.action_space.sample())[4]
     task: Distracted = env.unwrapped.task
     before = task.physics.state().copy()
-    train, unseen = task.draw_before("train", SIZE), task.draw_before("unseen", SIZE)
+    train, unseen = task.draw_on_clip("train", SIZE), task.draw_on_clip("unseen", SIZE)
     np.testing.assert_array_equal(train.transpose(2, 0, 1), info["frame"])
-    frame, mask = task.shoot(SIZE)
+    frame, mask = task.draw_masked(SIZE)
     np.testing.assert_array_equal(train[~mask], unseen[~mask])
     assert (train[mask] != unseen[mask]).any()
     own = np.full_like(frame, 200)
@@ -164,22 +164,11 @@ def test_one_state_before_two_backgrounds(videos: Path) -> None:
     env.close()
 
 
-def test_workers_show_what_one_process_shows(videos: Path) -> None:
-    options: dict[str, Any] = {"size": SIZE, "distractor": "paper-video", "videos": videos}
-    workers = make_vector_env("toy", 2, seed=4, **options)
-    shown = [workers.reset()[0], workers.step(np.zeros((2, 2), np.float32))[0]]
-    workers.close()
-    for index in range(2):
-        env = make_env("toy", seed=derive_seed(4, index), **options)
-        np.testing.assert_array_equal(env.reset()[0], shown[0][index])
-        np.testing.assert_array_equal(env.step(np.zeros(2, np.float32))[0], shown[1][index])
-
-
-def test_a_film_shows_the_distractor(videos: Path) -> None:
+def test_a_video_shows_the_distractor(videos: Path) -> None:
     env = make_env("toy", size=SIZE, render_size=3 * SIZE, distractor="video", videos=videos)
     frame = env.reset()[1]["frame"].transpose(1, 2, 0)
-    film = env.unwrapped.render()
-    np.testing.assert_array_equal(film[0, ::3], frame[0])
+    video = env.unwrapped.render()
+    np.testing.assert_array_equal(video[0, ::3], frame[0])
 
 
 def test_the_dynamics_are_untouched(videos: Path) -> None:

@@ -67,10 +67,10 @@ def test_the_mask_is_the_segmentation_and_the_rest_is_the_clean_render(task: str
         for _ in range(2):
             simulator = clean.unwrapped.task
             truth = segmenter.background(floor)
-            for shot in (simulator.shoot(SIZE), simulator.shoot(SIZE, bare=True)):
+            for shot in (simulator.draw_masked(SIZE), simulator.draw_masked(SIZE, foreground_only=True)):
                 np.testing.assert_array_equal(shot.background, truth)
                 np.testing.assert_array_equal(shot.frame[~truth], frames[0][~truth])
-            np.testing.assert_array_equal(simulator.shoot(SIZE).frame, frames[0])
+            np.testing.assert_array_equal(simulator.draw_masked(SIZE).frame, frames[0])
             assert 0.1 < truth.mean() < 1.0
             for frame in frames[1:]:
                 np.testing.assert_array_equal(frame[~truth], frames[0][~truth])
@@ -103,7 +103,7 @@ def test_what_is_transparent_keeps_the_sky_behind_it() -> None:
     simulator.physics.model.geom_rgba[:, 3] = 0.5
     truth, clean = segmented(simulator, False), simulator.draw(SIZE)
     for bare in (False, True):
-        shot = simulator.shoot(SIZE, bare=bare)
+        shot = simulator.draw_masked(SIZE, foreground_only=bare)
         np.testing.assert_array_equal(shot.background, truth)
         np.testing.assert_array_equal(shot.frame[~truth], clean[~truth])
     env.close()
@@ -120,15 +120,15 @@ def test_a_swaying_camera_takes_the_mask_along_and_leaves_the_simulation_alone(t
         action = still.action_space.sample()
         assert still.step(action)[1] == swaying.step(action)[1]
         # Two ways to the same picture and mask, now that the horizon is tilted: by depths, and by segmentation.
-        quick, bare = simulator.shoot(SIZE), simulator.shoot(SIZE, bare=True)
+        quick, bare = simulator.draw_masked(SIZE), simulator.draw_masked(SIZE, foreground_only=True)
         simulator.inner._camera._fast = False
-        sure = simulator.shoot(SIZE, _plain)
+        sure = simulator.draw_masked(SIZE, _plain)
         simulator.inner._camera._fast = True
         np.testing.assert_array_equal(quick.background, sure.background)
         np.testing.assert_array_equal(bare.background, sure.background)
         np.testing.assert_array_equal(quick.frame, sure.frame)
         np.testing.assert_array_equal(bare.frame[~sure.background], sure.frame[~sure.background])
-        turned += int((sure.background != still.unwrapped.task.shoot(SIZE).background).any())
+        turned += int((sure.background != still.unwrapped.task.draw_masked(SIZE).background).any())
     assert turned
     np.testing.assert_array_equal(simulator.physics.state(), still.unwrapped.task.physics.state())
     still.close()
@@ -162,7 +162,7 @@ def test_agent_colours_change_by_episode_and_only_on_what_moves() -> None:
 def test_the_toy_knows_its_background_and_gymnasium_says_what_it_cannot() -> None:
     clean, replaced = (make_env("toy:goal", size=SIZE, distractor=name) for name in (None, "color"))
     one, other = (env.reset()[1]["frame"].transpose(1, 2, 0) for env in (clean, replaced))
-    mask = clean.unwrapped.task.shoot(SIZE).background
+    mask = clean.unwrapped.task.draw_masked(SIZE).background
     assert (one[mask] == (30, 40, 90)).all()
     np.testing.assert_array_equal(one[~mask], other[~mask])
     assert len(np.unique(other[mask], axis=0)) == 1
@@ -218,7 +218,7 @@ def test_hue_is_the_distractors_alone() -> None:
     differ = 0
     for _ in range(4):
         a, b = (env.reset()[1]["frame"].astype(int) for env in (one, other))
-        mask = one.unwrapped.task.shoot(SIZE).background
+        mask = one.unwrapped.task.draw_masked(SIZE).background
         # Turning keeps the mean of the channels, but for what is clipped: the same clip, the same frame.
         assert np.median(np.abs(a.mean(0) - b.mean(0))[mask]) <= 2
         differ += int((a != b)[:, mask].any())

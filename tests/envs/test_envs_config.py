@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import subprocess
 import sys
@@ -10,13 +11,14 @@ from typing import Any
 import pytest
 
 from pamd import config as configs
-from pamd.envs import EnvConfig, default_action_repeat, make_env
-from pamd.envs.dmc import ACTION_REPEATS, suite_tasks
+from pamd.envs import EnvConfig, default_action_repeat, make_env, resolve_env
+from pamd.envs.dmc import ACTION_REPEATS, suite_tasks, task_names
+from pamd.envs.task import make_task
 from pamd.errors import ConfigError, UnknownNameError
 
 
 def test_config_survives_json() -> None:
-    config = EnvConfig("cheetah_run", size=48, render="fast", family="independent", time_limit=100)
+    config = EnvConfig("cheetah_run", size=48, render="fast", time_limit=100)
     assert configs.from_json(EnvConfig, configs.to_json(config), "environment") == config
 
 
@@ -35,7 +37,6 @@ def test_config_survives_json() -> None:
         ({"time_limit": 0}, "time_limit must be"),
         ({"render": "quick"}, "unknown render of environment 'toy' 'quick'"),
         ({"render": "fats"}, "Did you mean 'fast'"),
-        ({"family": "independant"}, "Did you mean 'independent'"),
     ],
 )
 def test_bad_options(options: dict[str, Any], said: str) -> None:
@@ -56,8 +57,9 @@ def test_bad_options(options: dict[str, Any], said: str) -> None:
     ],
 )
 def test_an_unknown_name_gets_the_nearest(task: str, meant: str) -> None:
-    with pytest.raises(UnknownNameError, match=f"Did you mean '{meant}'"):
-        make_env(task)
+    for ask in (make_env, lambda name: resolve_env(EnvConfig(name)), lambda name: make_task(EnvConfig(name))):
+        with pytest.raises(UnknownNameError, match=f"Did you mean '{meant}'"):
+            ask(task)
 
 
 def test_every_name_of_the_suite_resolves_to_its_own_task() -> None:
@@ -68,6 +70,7 @@ def test_every_name_of_the_suite_resolves_to_its_own_task() -> None:
     assert tasks["ball_in_cup_catch"] == ("ball_in_cup", "catch")
     assert tasks["cartpole_swingup_sparse"] == ("cartpole", "swingup_sparse")
     assert tasks["humanoid_CMU_run"] == ("humanoid_CMU", "run")
+    assert task_names() == set(tasks), "the names read from the source are those of the imported suite"
 
 
 @pytest.mark.parametrize(
@@ -87,15 +90,36 @@ def test_every_name_of_the_suite_resolves_to_its_own_task() -> None:
         ("gym:HalfCheetah-v5", 1),
     ],
 )
-@pytest.mark.parametrize("family", [None, "bisimulation", "independent"])
-def test_action_repeat_is_the_papers(task: str, repeat: int, family: str | None) -> None:
-    assert default_action_repeat(task, family) == repeat
+def test_action_repeat_is_the_papers(task: str, repeat: int) -> None:
+    assert default_action_repeat(task) == repeat
+    config = EnvConfig(task, size=48)
+    assert resolve_env(config) == dataclasses.replace(config, action_repeat=repeat)
 
 
-def test_a_family_reads_its_own_column(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(ACTION_REPEATS, "cheetah_run", {"bisimulation": 3, "independent": 5})
-    assert default_action_repeat("cheetah_run", "bisimulation") == 3
-    assert default_action_repeat("cheetah_run", "independent") == 5
+def test_a_given_action_repeat_is_kept() -> None:
+    config = EnvConfig("cheetah_run", action_repeat=3)
+    assert resolve_env(config) == config
+
+
+def test_an_environment_uses_the_resolved_action_repeat(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(ACTION_REPEATS, "cheetah_run", 3)
+    env = make_env("cheetah_run", size=12)
+    assert env.unwrapped.action_repeat == 3
+    env.close()
+
+
+def test_a_name_is_not_checked_without_the_suite(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("pamd.envs.dmc.task_names", frozenset)
+    assert resolve_env(EnvConfig("cheeta_run")).action_repeat == 2
+
+
+def test_resolving_builds_no_simulator() -> None:
+    code = (
+        "import sys, json; from pamd.envs import EnvConfig, resolve_env;"
+        "resolve_env(EnvConfig('cheetah_run')); json.dump(sorted(sys.modules), sys.stdout)"
+    )
+    loaded = json.loads(subprocess.run([sys.executable, "-c", code], capture_output=True, check=True, text=True).stdout)
+    assert not {"torch", "mujoco", "dm_control", "OpenGL"} & set(loaded)
 
 
 def test_importing_the_layer_stays_light() -> None:

@@ -197,7 +197,6 @@ def _budget(job: Job) -> str:
 
 
 def _frames(job: Job) -> str:
-    from pamd.envs import default_action_repeat
+    from pamd.envs import resolve_env
 
-    env = job.config.env
-    return f"{job.config.decisions * (env.action_repeat or default_action_repeat(env.task, env.family)):,}"
+    return f"{job.config.decisions * (resolve_env(job.config.env).action_repeat or 1):,}"

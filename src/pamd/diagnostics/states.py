@@ -114,7 +114,7 @@ class _Backdrops:
     def observe(self) -> dict[tuple[Split, int], NDArray[np.uint8]]:
         """The present state, [k*C, H, W] before each background."""
         for (split, variant), stack in self._stacks.items():
-            frame = self._task.draw_before(split, self._size, variant).transpose(2, 0, 1)
+            frame = self._task.draw_on_clip(split, self._size, variant).transpose(2, 0, 1)
             stack.extend([frame] * (1 if stack else stack.maxlen or 1))
         return {key: np.concatenate(list(stack)) for key, stack in self._stacks.items()}
 

@@ -1,4 +1,4 @@
-"""MuJoCo's own renderer, kept in step with the model in use."""
+"""MuJoCo's renderer, rebuilt whenever the model changes."""
 
 from __future__ import annotations
 
@@ -11,20 +11,20 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pamd.envs.backend import import_simulator, no_backend
-from pamd.envs.task import Adjust, Shot
+from pamd.envs.task import Adjust, MaskedFrame
 from pamd.errors import ConfigError, RenderError
 
 __all__ = ["Camera"]
 
 SKY_SHARE = 0.01
-"""A task whose camera shows less sky than this has its floor for a background."""
+"""Where the camera shows less sky than this, the floor is the background."""
 
 
 class Camera:
     """Pictures of a MuJoCo model from one of its cameras.
 
-    Not `physics.render`: that builds a scene anew for every picture. OpenGL starts with the first picture, so an
-    environment that is only asked for its spaces costs none.
+    `physics.render` would build a new scene for every picture. OpenGL starts with the first picture, so an environment
+    that only reports its spaces needs none.
     """
 
     def __init__(self, camera: int, fast: bool) -> None:
@@ -35,9 +35,9 @@ class Camera:
         self._options: Any = None
         self._renderers: dict[int, Any] = {}
         self._backdrop: Literal["sky", "floor"] | None = None
-        self._behind: tuple[list[Any], tuple[NDArray[Any], NDArray[Any]]] | None = None
-        # An environment that was never closed must let go of its context before EGL is shut down, or Python's exit is
-        # full of tracebacks. Only a handler registered after MuJoCo's own runs before it: not so weakref.finalize.
+        self._background: tuple[list[Any], tuple[NDArray[Any], NDArray[Any]]] | None = None
+        # An environment that was never closed must free its context before EGL shuts down, or Python prints tracebacks
+        # at exit. Only a handler registered after MuJoCo's own runs before it, which weakref.finalize does not do.
         self._at_exit = functools.partial(_close, weakref.ref(self))
 
     def draw(self, model: Any, data: Any, size: int) -> NDArray[np.uint8]:
@@ -45,59 +45,61 @@ class Camera:
         picture: NDArray[np.uint8] = self._stage(model, data, size).render()
         return picture
 
-    def shoot(self, model: Any, data: Any, size: int, adjust: Adjust | None = None, *, bare: bool = False) -> Shot:
+    def draw_masked(
+        self, model: Any, data: Any, size: int, adjust: Adjust | None = None, *, foreground_only: bool = False
+    ) -> MaskedFrame:
         """As `draw`, with a mask [size, size] of the background by MuJoCo's segmentation: the sky, id -1.
 
-        Where the camera sees no sky in the model's own first pose (reacher, point_mass), the floor is background too.
-        `bare` leaves open what the picture shows in the background, for who paints over it: that is cheaper.
-        `adjust` may change the scene before it is drawn: that never reaches the simulation. Without it, the picture is
-        that of `draw`; only where a floor reaches farther than the box that the sky is painted on
-        (quadruped_walk), `draw` shows a pixel or two of sky in front of that floor.
+        Where the camera sees no sky in the model's first pose (reacher, point_mass), the floor is background too.
+        With `foreground_only` the background pixels are arbitrary, which is cheaper when the caller replaces them.
+        `adjust` may change the scene before it is drawn and never affects the simulation. Without it, the picture
+        equals that of `draw`, with one exception: where a floor reaches beyond the box of the sky (quadruped_walk),
+        `draw` shows a pixel or two of sky in front of that floor.
         """
         mujoco = import_simulator("mujoco")
         floor = self.backdrop(model, size) == "floor"
         renderer = self._stage(model, data, size, adjust)
         scene = renderer.scene
         geoms = scene.geoms[: scene.ngeom]
-        # What is transparent, or smoothed by multisampling, mixes with what is behind it: there all must be drawn.
+        # Transparency and multisampling mix the task with its background, so both must be drawn together.
         if not self._fast or any(geom.rgba[3] < 1 for geom in geoms):
             picture = renderer.render()
-            return Shot(picture, _segmented_background(mujoco, renderer, floor))
-        # Otherwise the task is drawn without what is behind it, and that by itself where it has changed: the depths
-        # say which is in front. The same pixels as the segmentation's, for less than the price of a second picture.
+            return MaskedFrame(picture, _segmented_background(mujoco, renderer, floor))
+        # Otherwise the task is drawn without its background, and the background alone where it has changed. Their
+        # depths tell which is in front. The mask equals the segmentation's and costs less than a second picture.
         floors = [(geom, geom.type) for geom in geoms if floor and _is_floor(mujoco, geom)]
         for geom, _ in floors:
             geom.type = mujoco.mjtGeom.mjGEOM_NONE
         scene.flags[mujoco.mjtRndFlag.mjRND_SKYBOX] = False
         picture = renderer.render()
         depth = _depth(mujoco, renderer)
-        if bare and not floor:
-            return Shot(picture, depth == 0)
+        if foreground_only and not floor:
+            return MaskedFrame(picture, depth == 0)
         for geom in geoms:
             geom.type = mujoco.mjtGeom.mjGEOM_NONE
         for geom, kind in floors:
             geom.type = kind
-        behind = self._draw_behind(mujoco, renderer, floor, sky=not bare)
-        background = depth <= behind[1] if floor else depth == 0
-        if not bare:
-            np.copyto(picture, behind[0], where=background[:, :, None])
-        return Shot(picture, background)
+        background, background_depth = self._draw_background(mujoco, renderer, floor, sky=not foreground_only)
+        mask = depth <= background_depth if floor else depth == 0
+        if not foreground_only:
+            np.copyto(picture, background, where=mask[:, :, None])
+        return MaskedFrame(picture, mask)
 
-    def _draw_behind(self, mujoco: Any, renderer: Any, floor: bool, sky: bool) -> tuple[NDArray[Any], NDArray[Any]]:
-        """Picture and depth of what is left in the scene; drawn anew only where camera or lights have moved."""
+    def _draw_background(self, mujoco: Any, renderer: Any, floor: bool, sky: bool) -> tuple[NDArray[Any], NDArray[Any]]:
+        """Picture and depth of what is left in the scene; drawn again only where camera or lights have moved."""
         scene = renderer.scene
         seen = scene.camera[0]
         key = [seen.forward.tobytes(), seen.up.tobytes(), (seen.frustum_center, seen.frustum_top, renderer.height, sky)]
-        if floor:  # the sky is the same from everywhere, the floor is not
+        if floor:  # The view of the floor depends on the position, that of the sky does not.
             key += [seen.pos.tobytes()]
             key += [light.pos.tobytes() + light.dir.tobytes() for light in scene.lights[: scene.nlight]]
-        if self._behind is None or self._behind[0] != key:
+        if self._background is None or self._background[0] != key:
             scene.flags[mujoco.mjtRndFlag.mjRND_SKYBOX] = sky
-            self._behind = (key, (renderer.render(), _depth(mujoco, renderer)))
-        return self._behind[1]
+            self._background = (key, (renderer.render(), _depth(mujoco, renderer)))
+        return self._background[1]
 
     def backdrop(self, model: Any, size: int) -> Literal["sky", "floor"]:
-        """What is behind everything else for this camera; decided in the model's first pose, so once and for all."""
+        """The background of this camera, decided once, in the model's first pose."""
         if self._is_stale(model):
             self.close()
         if self._backdrop is None:
@@ -107,7 +109,7 @@ class Camera:
             renderer = self._stage(model, data, size)
             sky = _segmented_background(mujoco, renderer, False).mean()
             if sky < SKY_SHARE and not _segmented_background(mujoco, renderer, True).any():
-                raise ConfigError(f"camera {self._camera} shows neither sky nor floor: there is no background")
+                raise ConfigError(f"camera {self._camera} shows neither sky nor floor, so it has no background")
             self._backdrop = "floor" if sky < SKY_SHARE else "sky"
         return self._backdrop
 
@@ -130,15 +132,15 @@ class Camera:
         return renderer
 
     def close(self) -> None:
-        """Free every context. The next picture opens a new one."""
+        """Free every OpenGL context. The next picture opens a new one."""
         for renderer in self._renderers.values():
             renderer.close()
         self._renderers.clear()
-        self._model = self._terrain = self._backdrop = self._behind = None
+        self._model = self._terrain = self._backdrop = self._background = None
         atexit.unregister(self._at_exit)
 
     def _is_stale(self, model: Any) -> bool:
-        """Whether the contexts show another model, or this one with terrain that has changed since it was uploaded."""
+        """Whether the contexts belong to another model, or to this one before its terrain changed."""
         if self._model is None:
             return False
         if model is not self._model:
@@ -148,7 +150,7 @@ class Camera:
     def _open(self, mujoco: Any, model: Any, size: int) -> Any:
         if self._camera >= model.ncam:
             raise ConfigError(f"camera must be -1 to {model.ncam - 1} in this model, got {self._camera}")
-        # All of these count only if they are there before the context is made.
+        # These settings only take effect before the context is created.
         model.vis.global_.offwidth = max(model.vis.global_.offwidth, size)
         model.vis.global_.offheight = max(model.vis.global_.offheight, size)
         if self._fast:
@@ -156,10 +158,10 @@ class Camera:
             model.vis.quality.shadowsize = 0
         try:
             renderer = mujoco.Renderer(model, size, size)
-        except Exception as error:  # Each back end fails with types of its own.
+        except Exception as error:  # Every back end raises errors of its own types.
             raise RenderError(no_backend(error)) from error
         self._options = mujoco.MjvOption()
-        # As in dm_control: the beams of range finders are not part of the picture.
+        # As in dm_control, the beams of range finders are hidden.
         self._options.flags[mujoco.mjtVisFlag.mjVIS_RANGEFINDER] = False
         self._model = model
         self._terrain = model.hfield_data.copy() if model.nhfield else None
@@ -169,7 +171,7 @@ class Camera:
 
 
 def _segmented_background(mujoco: Any, renderer: Any, with_floor: bool) -> NDArray[np.bool_]:
-    """[H, W]: where the scene, drawn once more in its objects' numbers, shows nothing or the floor."""
+    """[H, W]: where a segmentation pass shows no object, or the floor."""
     scene = renderer.scene
     before = scene.flags.copy()
     scene.flags[mujoco.mjtRndFlag.mjRND_SEGMENT] = True
@@ -188,15 +190,15 @@ def _segmented_background(mujoco: Any, renderer: Any, with_floor: bool) -> NDArr
 
 
 def _is_floor(mujoco: Any, geom: Any) -> bool:
-    # Planes that stand upright are walls, which are part of the task.
+    # Upright planes are walls, which belong to the task.
     return geom.type in (mujoco.mjtGeom.mjGEOM_PLANE, mujoco.mjtGeom.mjGEOM_HFIELD) and geom.mat[2, 2] > 0.5
 
 
 def _depth(mujoco: Any, renderer: Any) -> NDArray[np.float32]:
-    """[H, W] of the picture just drawn: the larger the nearer, 0 where nothing was drawn."""
+    """Depth [H, W] of the last picture: larger is nearer, 0 where nothing was drawn."""
     height, width = renderer.height, renderer.width
     depth = np.empty((height, width), np.float32)
-    # mujoco.Renderer has set MuJoCo's map of depths to the one that is 0 at the far plane.
+    # mujoco.Renderer sets the depth map that is 0 at the far plane.
     mujoco.mjr_readPixels(None, depth, mujoco.MjrRect(0, 0, width, height), renderer._mjr_context)
     return depth[::-1]
 

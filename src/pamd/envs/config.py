@@ -1,4 +1,4 @@
-"""What an environment is made of, as data."""
+"""The config of an environment."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pamd.errors import ConfigError
 __all__ = ["EnvConfig"]
 
 MINIMUM_SIZE = 12
-"""Below this many pixels a side, nothing that a task shows can be told apart."""
+"""In a smaller picture the parts of a task cannot be told apart."""
 
 
 @dataclass(frozen=True)
@@ -24,18 +24,16 @@ class EnvConfig:
     size: int = 84
     frame_stack: int = 3
     action_repeat: int | None = None
-    """Simulator frames per decision; None is the paper's for the task (`default_action_repeat`)."""
+    """Simulator frames per decision; None is the paper's value for the task, which `resolve_env` fills in."""
     camera: int = 0
-    """Which of the model's cameras; -1 is MuJoCo's free camera. DMControl only."""
+    """The number of the model's camera; -1 is MuJoCo's free camera. DMControl only."""
     render: Literal["standard", "fast"] = "standard"
-    """`standard` gives dm_control's own pixels; `fast` leaves out shadows, reflections and multisampling, so lines
-    thinner than a pixel (the string of ball_in_cup) come and go. Where a task draws itself in one way only, both do."""
-    family: Literal["bisimulation", "independent"] | None = None
-    """Whose column of the paper's action-repeat table: DBC's, or that of MICo and SimSR."""
+    """`standard` gives dm_control's own pixels. `fast` omits shadows, reflections and multisampling, so lines thinner
+    than a pixel (the string of ball_in_cup) flicker. The two are the same for tasks with one way of rendering."""
     time_limit: int | None = None
     """Simulator frames after which an episode is truncated; None is the task's own limit."""
     distractor: DistractorConfig | None = None
-    """What is behind the task in place of its own background; None: its own."""
+    """What replaces the task's background; None keeps it."""
 
     def __post_init__(self) -> None:
         if not isinstance(self.task, str) or not self.task.strip():
@@ -48,8 +46,6 @@ class EnvConfig:
         if self.time_limit is not None:
             check_whole(self.what, "time_limit", self.time_limit, 1)
         check_choice(self.what, "render", self.render, ("standard", "fast"))
-        if self.family is not None:
-            check_choice(self.what, "family", self.family, ("bisimulation", "independent"))
 
     @property
     def what(self) -> str:

@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import contextlib
+import functools
+import importlib.util
 import logging
-from collections.abc import Iterator
+import re
+from collections.abc import Collection, Iterator
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -13,40 +17,54 @@ from numpy.typing import NDArray
 from pamd.envs.backend import import_simulator
 from pamd.envs.camera import Camera
 from pamd.envs.config import EnvConfig
-from pamd.envs.task import FAMILIES, Adjust, Outcome, Shot, Task, scale_action
+from pamd.envs.task import FAMILIES, Adjust, MaskedFrame, Outcome, Task, scale_action
 from pamd.errors import ConfigError, TaskError, UnknownNameError
 
-__all__ = ["ACTION_REPEATS", "DMControl", "suite_tasks"]
+__all__ = ["ACTION_REPEATS", "DMControl", "suite_tasks", "task_names"]
 
-ACTION_REPEATS: dict[str, dict[str, int]] = {
-    "cartpole_swingup": {"bisimulation": 4},
-    "cheetah_run": {"bisimulation": 4, "independent": 4},
-    "finger_spin": {"bisimulation": 2},
-    "hopper_hop": {"bisimulation": 4, "independent": 4},
-    "acrobot_swingup": {"independent": 4},
-    "point_mass_easy": {"independent": 2},
-    "walker_walk": {"independent": 2},
-    "walker_run": {"independent": 2},
+ACTION_REPEATS: dict[str, int] = {
+    "cartpole_swingup": 4,
+    "cheetah_run": 4,
+    "finger_spin": 2,
+    "hopper_hop": 4,
+    "acrobot_swingup": 4,
+    "point_mass_easy": 2,
+    "walker_walk": 2,
+    "walker_run": 2,
 }
-"""tab:action-repeat. Where a family has no entry, the other one's holds; the two never differ."""
+"""tab:action-repeat. Its two columns agree wherever both have an entry."""
 
 OTHER_ACTION_REPEAT = 2
-"""For tasks outside the table: the smaller of its two values, so that no task is made coarser than the paper's."""
+"""For tasks outside the table: the smaller of its two values."""
 
 UNLIMITED_FRAMES = 1000
-"""Where the suite sets no time limit (lqr): the length that all its other tasks have."""
+"""The time limit of lqr, which has none in the suite: the length of all other tasks."""
+
+_TASK_FUNCTION = re.compile(r"^@SUITE\.add\([^)]*\)\s*def (\w+)\(", re.MULTILINE)
 
 
 def suite_tasks() -> dict[str, tuple[str, str]]:
     """Every `domain_task` of the installed suite, with its domain and task."""
     suite = import_simulator("dm_control.suite")
-    # Both parts may hold underscores (ball_in_cup, swingup_sparse), so names are joined here and never split.
+    # Both parts may contain underscores (ball_in_cup, swingup_sparse), so names are joined here and never split.
     return {f"{domain}_{task}": (domain, task) for domain, task in suite.ALL_TASKS}
+
+
+@functools.cache
+def task_names() -> frozenset[str]:
+    """The keys of `suite_tasks`, read from the suite's source; empty where dm_control is not installed.
+
+    Importing the suite takes half a second and starts EGL, which is too much for checking a name.
+    """
+    spec = importlib.util.find_spec("dm_control")
+    folders = [Path(folder) / "suite" for folder in (spec.submodule_search_locations or ())] if spec else []
+    files = [path for folder in folders for path in folder.glob("*.py")]
+    return frozenset(f"{path.stem}_{task}" for path in files for task in _TASK_FUNCTION.findall(path.read_text()))
 
 
 @contextlib.contextmanager
 def _without_notices() -> Iterator[None]:
-    """Keep MuJoCo's notice about a deprecated attribute in the suite's own models from the user, who cannot mend it."""
+    """Hide MuJoCo's notice about a deprecated attribute in the suite's models: the user cannot fix it."""
     logger = logging.getLogger("absl")
     before = logger.level
     logger.setLevel(logging.ERROR)
@@ -62,13 +80,12 @@ class DMControl(Task):
 
     def __init__(self, name: str, config: EnvConfig) -> None:
         tasks = suite_tasks()
-        if name not in tasks:
-            raise UnknownNameError("task", name, [*tasks, *(key for key in FAMILIES.names() if FAMILIES.get(key).bare)])
+        _check_known(name, tasks)
         self._name = name
-        # lqr draws its springs when it is built: always from seed 0, so that the name means one task.
+        # lqr draws its springs when it is built: always from seed 0, so that the name determines the task.
         kwargs: dict[str, Any] = {"random": 0}
         if config.time_limit is not None:
-            kwargs["time_limit"] = float("inf")  # The config's limit may be the longer one.
+            kwargs["time_limit"] = float("inf")  # The config's limit may be longer.
         suite = import_simulator("dm_control.suite")
         with _without_notices():
             self._env = suite.load(*tasks[name], task_kwargs=kwargs)
@@ -97,28 +114,38 @@ class DMControl(Task):
             step = self._env.step(scale_action(action, self._low, self._high))
         except self._physics_error as error:
             raise TaskError(f"{self._name}: the simulation diverged: {error}") from error
-        # At the time limit dm_control ends the episode with discount 1: the state has a future, only the clock has not.
+        # dm_control ends an episode at the time limit with discount 1.
         over = bool(step.last())
         terminated = over and step.discount == 0.0
         return Outcome(float(step.reward), terminated, over and not terminated)
 
     def draw(self, size: int) -> NDArray[np.uint8]:
-        # The model in use is looked up anew each time: a task may recompile it between episodes.
+        # The model is looked up each time: a task may recompile it between episodes.
         physics = self._env.physics
         return self._camera.draw(physics.model.ptr, physics.data.ptr, size)
 
-    def shoot(self, size: int, adjust: Adjust | None = None, *, bare: bool = False) -> Shot:
+    def draw_masked(self, size: int, adjust: Adjust | None = None, *, foreground_only: bool = False) -> MaskedFrame:
         physics = self._env.physics
-        return self._camera.shoot(physics.model.ptr, physics.data.ptr, size, adjust, bare=bare)
+        return self._camera.draw_masked(
+            physics.model.ptr, physics.data.ptr, size, adjust, foreground_only=foreground_only
+        )
 
     def close(self) -> None:
         self._camera.close()
-        # Some tasks (quadruped_escape) open a context of dm_control's own.
+        # Some tasks (quadruped_escape) open an OpenGL context of dm_control.
         self._env.physics.free()
 
     @classmethod
-    def default_action_repeat(cls, name: str, family: str | None) -> int:
-        row = ACTION_REPEATS.get(name)
-        if row is None:
-            return OTHER_ACTION_REPEAT
-        return row[family] if family in row else next(iter(row.values()))
+    def default_action_repeat(cls, name: str) -> int:
+        return ACTION_REPEATS.get(name, OTHER_ACTION_REPEAT)
+
+    @classmethod
+    def check_name(cls, name: str) -> None:
+        if names := task_names():
+            _check_known(name, names)
+
+
+def _check_known(name: str, names: Collection[str]) -> None:
+    if name not in names:
+        bare = [family for family in FAMILIES.names() if FAMILIES.get(family).bare]
+        raise UnknownNameError("task", name, [*names, *bare])

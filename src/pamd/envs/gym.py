@@ -1,4 +1,4 @@
-"""Any Gymnasium environment with continuous actions that can draw itself: `gym:HalfCheetah-v5`."""
+"""Any Gymnasium environment with continuous actions and `rgb_array` rendering: `gym:HalfCheetah-v5`."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ __all__ = ["Gymnasium", "resize"]
 
 @FAMILIES.register("gym")
 class Gymnasium(Task):
-    """One Gymnasium environment, seen through its own `rgb_array` pictures."""
+    """One Gymnasium environment, observed through its `rgb_array` pictures."""
 
     def __init__(self, name: str, config: EnvConfig) -> None:
         if config.camera != 0:
@@ -33,8 +33,8 @@ class Gymnasium(Task):
         self._space = space
         self.action_size = int(np.prod(space.shape))
         self.frame_rate = float(self._env.metadata.get("render_fps") or 30)
-        # MuJoCo's viewer aims its camera, for good, at the state that it is first asked to draw. Let that be the same
-        # one in every process, or a resumed run would look at its task from somewhere else.
+        # MuJoCo's viewer fixes its camera at the first state that it draws. That state must be the same in every
+        # process, or a resumed run would see its task from another angle.
         self.begin(0)
         self.draw(config.size)
 
@@ -43,7 +43,7 @@ class Gymnasium(Task):
 
     def advance(self, action: NDArray[np.float32]) -> Outcome:
         scaled = scale_action(action, self._space.low.reshape(-1), self._space.high.reshape(-1))
-        # A Box of float32 may round a bound outwards; the clip is in its own type.
+        # A Box of float32 may round a bound outwards, so the action is clipped in the type of the Box.
         own = np.clip(scaled.reshape(self._space.shape).astype(self._space.dtype), self._space.low, self._space.high)
         _, reward, terminated, truncated, info = self._env.step(own)
         return Outcome(float(reward), bool(terminated), bool(truncated), info)
@@ -52,8 +52,8 @@ class Gymnasium(Task):
         try:
             picture: Any = self._env.render()
         except DependencyNotInstalled as error:
-            raise TaskError(f"{self._what} needs a package that is not here: {error}") from None
-        except Exception as error:  # Each environment draws in its own way and fails in its own way.
+            raise TaskError(f"{self._what} requires a package that is not installed: {error}") from None
+        except Exception as error:  # Environments raise errors of many types.
             raise RenderError(f"{self._what}: its render() failed: {type(error).__name__}: {error}") from error
         if not isinstance(picture, np.ndarray) or picture.ndim != 3 or picture.shape[2] != 3:
             got = list(picture.shape) if isinstance(picture, np.ndarray) else type(picture).__name__
@@ -63,9 +63,18 @@ class Gymnasium(Task):
     def close(self) -> None:
         self._env.close()
 
+    @classmethod
+    def check_name(cls, name: str) -> None:
+        # `module:name` registers itself on import; a name without a version means the newest one.
+        known = (
+            ":" in name or name in gymnasium.registry or any(key.startswith(f"{name}-v") for key in gymnasium.registry)
+        )
+        if not known:
+            raise UnknownNameError("Gymnasium environment", name, gymnasium.registry)
+
 
 def resize(picture: NDArray[np.uint8], size: int) -> NDArray[np.uint8]:
-    """Picture [H, W, 3] to [size, size, 3]: each new pixel is the mean of the area that it covers."""
+    """Resize a picture [H, W, 3] to [size, size, 3]: each new pixel is the mean of the area that it covers."""
     height, width, channels = picture.shape
     if (height, width) == (size, size):
         return picture.copy()
@@ -76,7 +85,7 @@ def resize(picture: NDArray[np.uint8], size: int) -> NDArray[np.uint8]:
 
 
 def _overlap(before: int, after: int) -> NDArray[np.float32]:
-    """[after, before]: how much of each new pixel lies in each old one. Rows sum to one."""
+    """[after, before]: the share of each new pixel that lies in each old one. Rows sum to one."""
     step = before / after
     start = np.arange(after)[:, None] * step
     old = np.arange(before)[None, :]
@@ -86,8 +95,8 @@ def _overlap(before: int, after: int) -> NDArray[np.float32]:
 
 
 def _make(name: str, config: EnvConfig) -> gymnasium.Env[Any, Any]:
-    choose_backend()  # Gymnasium's MuJoCo tasks look at the same variables.
-    # -1 takes Gymnasium's own clock away: the config's limit may be the longer one.
+    choose_backend()  # Gymnasium's MuJoCo tasks read the same variables.
+    # -1 removes Gymnasium's own time limit: the config's limit may be longer.
     limit = None if config.time_limit is None else -1
     try:
         return gymnasium.make(name, render_mode="rgb_array", max_episode_steps=limit, disable_env_checker=True)

@@ -1,7 +1,8 @@
-"""What a simulator must offer to become an environment; and the families of them, by name."""
+"""The interface of a simulator, and the environment families by name."""
 
 from __future__ import annotations
 
+import dataclasses
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from typing import Any, ClassVar, NamedTuple
@@ -13,83 +14,97 @@ from pamd.envs.config import EnvConfig
 from pamd.errors import ConfigError
 from pamd.registry import Registry
 
-__all__ = ["FAMILIES", "Adjust", "Outcome", "Shot", "Task", "default_action_repeat", "make_task", "scale_action"]
+__all__ = [
+    "FAMILIES",
+    "Adjust",
+    "MaskedFrame",
+    "Outcome",
+    "Task",
+    "default_action_repeat",
+    "make_task",
+    "resolve_env",
+    "scale_action",
+]
 
 
 class Outcome(NamedTuple):
-    """What one simulator frame brought."""
+    """The result of one simulator frame."""
 
     reward: float
     terminated: bool
-    """The task itself is over: nothing comes after, so nothing is bootstrapped."""
+    """The task itself has ended, so a value target must not bootstrap."""
     truncated: bool
-    """Only the clock has run out."""
+    """The episode has reached its time limit."""
     info: Mapping[str, Any] = {}
 
 
-class Shot(NamedTuple):
-    """A picture that knows its background."""
+class MaskedFrame(NamedTuple):
+    """A picture and the mask of its background."""
 
     frame: NDArray[np.uint8]
     """RGB [size, size, 3]"""
     background: NDArray[np.bool_]
-    """[size, size]: True where nothing of the task is, only what is behind it."""
+    """[size, size]: True where the picture shows the background, False where it shows the task."""
 
 
 Adjust = Callable[[Any, Any], None]
-"""Given (mujoco.MjModel, mujoco.MjvScene), changes the scene that is about to be drawn."""
+"""Called with (mujoco.MjModel, mujoco.MjvScene): changes the scene before it is drawn."""
 
 
 class Task(ABC):
-    """One simulator, frame by frame. Repeats, stacks, seeds and clocks are put around it by `make_env`.
+    """One simulator, frame by frame. `make_env` adds action repeat, frame stack, seeds and the time limit.
 
-    A family is one file with a final subclass, registered in `FAMILIES`. `begin(seed)` and the actions that follow
-    must fix everything, whatever went before: that is what makes resuming exact.
+    A family is one file with a final subclass, registered in `FAMILIES`. `begin(seed)` and the actions after it must
+    determine the whole episode, whatever came before: exact resuming depends on this.
     """
 
     action_size: int
     frame_rate: float
-    """Simulator frames per second of simulated time; sets the speed of videos."""
+    """Simulator frames per second of simulated time; determines the speed of videos."""
     time_limit: int | None = None
-    """Frames per episode where the simulator itself keeps no limit."""
+    """Frames per episode where the simulator itself has no limit."""
     bare: ClassVar[bool] = False
     """True where the family's name alone is a task (`toy`)."""
     episode: int = 0
-    """The number of the episode; whoever numbers episodes sets it before `begin`."""
+    """The number of the episode; the environment sets it before `begin`."""
 
     @abstractmethod
     def __init__(self, name: str, config: EnvConfig) -> None:
-        """The task called `name` within the family; UnknownNameError if there is none."""
+        """Build the task `name` of the family; raise UnknownNameError if there is none."""
 
     @abstractmethod
     def begin(self, seed: int) -> None:
-        """Start the episode that belongs to `seed` (below 2**32)."""
+        """Start the episode of `seed` (below 2**32)."""
 
     @abstractmethod
     def advance(self, action: NDArray[np.float32]) -> Outcome:
-        """One simulator frame under action [A] in [-1, 1]."""
+        """Simulate one frame under action [A] in [-1, 1]."""
 
     @abstractmethod
     def draw(self, size: int) -> NDArray[np.uint8]:
-        """The present state as a new RGB picture [size, size, 3]."""
+        """Draw the current state as a new RGB picture [size, size, 3]."""
 
-    def shoot(self, size: int, adjust: Adjust | None = None, *, bare: bool = False) -> Shot:
-        """As `draw`, with the background; where `bare`, the picture there may be anything.
+    def draw_masked(self, size: int, adjust: Adjust | None = None, *, foreground_only: bool = False) -> MaskedFrame:
+        """As `draw`, with the mask of the background. With `foreground_only`, background pixels are arbitrary.
 
-        `adjust` changes what is drawn, not what is simulated. ConfigError where the family cannot tell.
+        `adjust` changes the drawn scene and never the simulation. ConfigError where the family has no such mask.
         """
         raise ConfigError(
-            f"a {type(self).__name__} task cannot tell its background: distractors need a task of the DMControl suite"
+            f"a {type(self).__name__} task has no background mask: distractors require a task of the DMControl suite"
             " or toy, or distractor.mask=blue (the released rule)"
         )
 
-    def close(self) -> None:  # noqa: B027  Most simulators hold nothing that outlives them.
-        """Give back what the simulator holds. May be called twice."""
+    def close(self) -> None:  # noqa: B027  Most simulators have nothing to release.
+        """Release the resources of the simulator. It may be called twice."""
 
     @classmethod
-    def default_action_repeat(cls, name: str, family: str | None) -> int:
-        """Frames per decision where the config does not say."""
+    def default_action_repeat(cls, name: str) -> int:
+        """Simulator frames per decision where the config gives no action repeat."""
         return 1
+
+    @classmethod  # noqa: B027  Not every family can list its tasks.
+    def check_name(cls, name: str) -> None:
+        """Raise UnknownNameError where the family has no task `name`. This must be cheap: no simulator, no OpenGL."""
 
 
 FAMILIES: Registry[type[Task]] = Registry("environment family", "pamd.envs")
@@ -101,25 +116,37 @@ def make_task(config: EnvConfig) -> Task:
     return cls(name, config)
 
 
-def default_action_repeat(task: str, family: str | None = None) -> int:
-    """Simulator frames per decision of `task` where its config does not say; builds nothing."""
+def default_action_repeat(task: str) -> int:
+    """Simulator frames per decision of `task` where its config gives no action repeat."""
     cls, name = _resolve(task)
-    return cls.default_action_repeat(name, family)
+    return cls.default_action_repeat(name)
+
+
+def resolve_env(config: EnvConfig) -> EnvConfig:
+    """`config` with its action repeat filled in. UnknownNameError for an unknown family or task.
+
+    This builds no simulator and starts no OpenGL.
+    """
+    cls, name = _resolve(config.task)
+    cls.check_name(name)
+    if config.action_repeat is not None:
+        return config
+    return dataclasses.replace(config, action_repeat=cls.default_action_repeat(name))
 
 
 def scale_action(action: NDArray[np.float32], low: NDArray[Any], high: NDArray[Any]) -> NDArray[np.float64]:
-    """Action [A] in [-1, 1] to the bounds low, high [A]; a coordinate without a sane bound stays in [-1, 1]."""
-    # MuJoCo gives an actuator without limits a range of 1e10, Gymnasium one of infinity: no policy means that.
+    """Scale action [A] from [-1, 1] to the bounds low, high [A]; a coordinate without bounds stays in [-1, 1]."""
+    # An actuator without limits has the range 1e10 in MuJoCo and infinity in Gymnasium.
     bounded = (np.abs(low) < 1e9) & (np.abs(high) < 1e9)
     low = np.where(bounded, low, -1.0).astype(np.float64)
     high = np.where(bounded, high, 1.0).astype(np.float64)
-    # Centre and half width, not low and width: the identity is then exact for bounds of -1 and 1.
+    # Centre and half width instead of low and width: for bounds of -1 and 1 this is exactly the identity.
     scaled: NDArray[np.float64] = np.clip((low + high) / 2 + (high - low) / 2 * action.astype(np.float64), low, high)
     return scaled
 
 
 def _resolve(task: str) -> tuple[type[Task], str]:
-    """`family:name`; a bare family such as `toy`; anything else is a task of the DMControl suite."""
+    """Family and name of `family:name`, of a bare family such as `toy`, or of a DMControl task."""
     family, colon, name = task.partition(":")
     if colon:
         return FAMILIES.get(family), name

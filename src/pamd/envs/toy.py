@@ -6,36 +6,35 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pamd.envs.config import EnvConfig
-from pamd.envs.task import FAMILIES, Adjust, Outcome, Shot, Task
+from pamd.envs.task import FAMILIES, Adjust, MaskedFrame, Outcome, Task
 from pamd.errors import ConfigError, UnknownNameError
 
 __all__ = ["Toy"]
 
 SPEED = 0.1
-"""Way of one frame under a full action, per axis; the plane is [-1, 1] x [-1, 1]."""
+"""Displacement per frame and axis under a full action; the plane is [-1, 1] x [-1, 1]."""
 SHARPNESS = 3.0
 """The reward is exp(-SHARPNESS * distance between agent and target)."""
 
-# Bluer than it is red or green, as the suite's floor and sky are: what replaces the suite's background (a distracting
-# video, by the released rule B > G and B > R) replaces this one too.
+# Mostly blue, as the suite's floor and sky are, so that the released rule for backgrounds (B > G and B > R) finds it.
 BACKGROUND = (30, 40, 90)
 TARGET = (60, 200, 80)
 AGENT = (250, 90, 60)
-# Radii as parts of the picture's side.
+# Radii as fractions of the picture's side.
 TARGET_RADIUS = 0.14
 AGENT_RADIUS = 0.09
 
 
 @FAMILIES.register("toy")
 class Toy(Task):
-    """A disc on a plane, moved by its velocity [2], earns exp(-3 distance) per frame near a target disc.
+    """A disc on a plane, moved by its velocity [2], earns exp(-3 distance) per frame from a target disc.
 
-    `toy` has its target in the middle; in `toy:goal` the target, too, is somewhere else in every episode, so states
-    that look different but have the same offset are alike in behaviour (away from the walls). Rewards are in (0, 1] and
-    depend on the state alone; 40 frames, always ended by the clock. One frame shows the whole state.
+    The target of `toy` is in the middle. `toy:goal` draws the target of every episode, so states with the same offset
+    look different but behave alike (away from the walls). Rewards are in (0, 1] and depend on the state alone. An
+    episode is truncated after 40 frames. One frame shows the whole state.
 
-    Mean return of 1000 episodes: `toy` 5.8 with random actions, 36.4 going straight to the target; `toy:goal` 4.3 and
-    33.9.
+    Mean return of 1000 episodes: `toy` 5.8 with random actions, 36.4 on the straight path to the target; `toy:goal` 4.3
+    and 33.9.
     """
 
     action_size = 2
@@ -44,13 +43,12 @@ class Toy(Task):
     bare = True
 
     def __init__(self, name: str, config: EnvConfig) -> None:
-        if name not in ("", "goal"):
-            raise UnknownNameError("toy task", name, ("goal",))
+        self.check_name(name)
         if config.camera != 0:
-            raise ConfigError(f"{config.what}: camera must be 0, the only one it has, got {config.camera}")
+            raise ConfigError(f"{config.what}: camera must be 0 (toy has no other), got {config.camera}")
         self._random_target = name == "goal"
         self.position = np.zeros(2)
-        """Where the agent is, [2]: x to the right, y upwards."""
+        """The agent's position, [2]: x to the right, y upwards."""
         self.target = np.zeros(2)
         self._empty: dict[int, NDArray[np.uint8]] = {}
 
@@ -65,18 +63,25 @@ class Toy(Task):
         return Outcome(float(np.exp(-SHARPNESS * distance)), False, False)
 
     def draw(self, size: int) -> NDArray[np.uint8]:
-        return self.shoot(size).frame
+        return self.draw_masked(size).frame
 
-    def shoot(self, size: int, adjust: Adjust | None = None, *, bare: bool = False) -> Shot:
+    def draw_masked(self, size: int, adjust: Adjust | None = None, *, foreground_only: bool = False) -> MaskedFrame:
         if adjust is not None:
-            raise ConfigError("toy has no camera and no bodies: distractor.jitter and distractor.agent_color must be 0")
+            raise ConfigError(
+                "toy has neither camera nor bodies: distractor.jitter and distractor.agent_color must be 0"
+            )
         if size not in self._empty:
             self._empty[size] = np.full((size, size, 3), BACKGROUND, np.uint8)
         picture = self._empty[size].copy()
         background = np.ones((size, size), np.bool_)
         _paint_disc(picture, background, self.target, TARGET_RADIUS, TARGET)
         _paint_disc(picture, background, self.position, AGENT_RADIUS, AGENT)
-        return Shot(picture, background)
+        return MaskedFrame(picture, background)
+
+    @classmethod
+    def check_name(cls, name: str) -> None:
+        if name not in ("", "goal"):
+            raise UnknownNameError("toy task", name, ("goal",))
 
 
 def _paint_disc(
@@ -86,20 +91,20 @@ def _paint_disc(
     radius: float,
     colour: tuple[int, int, int],
 ) -> None:
-    """Blend a disc into the picture [size, size, 3]; its edge is soft, so the place is seen to a part of a pixel.
+    """Blend a disc with a soft edge into the picture [size, size, 3], so that it shows fractions of a pixel.
 
-    `background` [size, size] loses what the disc covers.
+    The pixels that the disc covers are removed from `background` [size, size].
     """
     size = picture.shape[0]
     reach = radius * size
-    # The centre keeps the larger disc's radius from the border, so that every state is wholly in the picture.
+    # The centre is at least the larger disc's radius away from the border, so that the picture shows the whole disc.
     margin = TARGET_RADIUS * size - 0.5
     column = margin + (size - 1 - 2 * margin) * (float(centre[0]) + 1) / 2
     row = margin + (size - 1 - 2 * margin) * (1 - float(centre[1])) / 2
     top, left = max(0, int(row - reach - 1)), max(0, int(column - reach - 1))
-    there = (slice(top, int(row + reach + 2)), slice(left, int(column + reach + 2)))
-    patch = picture[there]
+    box = (slice(top, int(row + reach + 2)), slice(left, int(column + reach + 2)))
+    patch = picture[box]
     across, down = np.arange(patch.shape[1]) + (left - column), np.arange(patch.shape[0]) + (top - row)
     cover = np.minimum(np.maximum(reach + 0.5 - np.sqrt(down[:, None] ** 2 + across**2), 0.0), 1.0)[:, :, None]
     patch[:] = np.rint(patch + cover * (np.array(colour) - patch))
-    background[there] &= cover[:, :, 0] == 0
+    background[box] &= cover[:, :, 0] == 0

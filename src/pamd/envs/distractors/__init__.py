@@ -1,4 +1,4 @@
-"""Backgrounds that have nothing to do with the task: what they are made of, and which clips are seen in training."""
+"""Distracting backgrounds that are independent of the task."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where the frames of a clip come from: a video file, a photograph that is panned and zoomed, a recipe, a colour."""
+"""Sources of clips: a video file, a photograph that is panned and zoomed, a procedural video, a colour."""
 
 from __future__ import annotations
 
@@ -18,24 +18,24 @@ __all__ = ["Clip", "Colour", "Photograph", "Procedural", "VideoFile"]
 
 _HEAD_BYTES = 1 << 16
 _WHOLE = 0.9
-"""A file that yields less than this share of the frames it says it has is not whole; headers may be a little off."""
+"""A file must yield at least this share of the frames that its header declares; headers are not always exact."""
 
 
 class Clip(ABC):
-    """Something that can be played behind a task."""
+    """A source of background frames."""
 
     name: str
 
     @abstractmethod
     def content(self) -> str:
-        """SHA-256 of what it is made of."""
+        """SHA-256 of the file or of the recipe."""
 
     @abstractmethod
     def frames(self, size: int, limit: int) -> Iterator[NDArray[np.uint8]]:
-        """At most `limit` frames [size, size, 3], one after the other: nothing is ever loaded whole."""
+        """At most `limit` frames [size, size, 3], decoded one at a time."""
 
     def rank(self) -> str:
-        """A digest of the content that is quick to have, for choosing among many."""
+        """A cheap digest of the content, for choosing among many clips."""
         return self.content()
 
 
@@ -51,7 +51,7 @@ class _File(Clip):
             raise ClipError(f"{self.path} cannot be read: {error.strerror or error}") from None
 
     def rank(self) -> str:
-        # A folder of ten thousand videos is not to be read whole to take thirty of them.
+        # Choosing thirty of ten thousand videos must not read all of them.
         try:
             with self.path.open("rb") as file:
                 head = file.read(_HEAD_BYTES)
@@ -60,7 +60,7 @@ class _File(Clip):
             raise ClipError(f"{self.path} cannot be read: {error.strerror or error}") from None
 
     def _pictures(self, shortest: int) -> Iterator[NDArray[np.uint8]]:
-        """Every picture of the file in turn, RGB [H, W, 3], with its shorter side made `shortest` pixels."""
+        """Every picture of the file, RGB [H, W, 3], with its shorter side scaled to `shortest` pixels."""
         import av
 
         try:
@@ -68,19 +68,19 @@ class _File(Clip):
                 raise ClipError(f"{self.path} is empty")
             with av.open(str(self.path)) as container:
                 if not container.streams.video:
-                    raise ClipError(f"{self.path} has no pictures in it")
-                count, declared = 0, container.streams.video[0].frames  # 0 where the file does not say
+                    raise ClipError(f"{self.path} contains no pictures")
+                count, declared = 0, container.streams.video[0].frames  # 0 where the header does not say
                 for frame in container.decode(container.streams.video[0]):
                     yield _shrunk(frame, shortest)
                     count += 1
                 if count < _WHOLE * declared:
                     raise ClipError(f"{self.path} is cut off: {count} of its {declared} frames can be decoded")
         except (av.FFmpegError, OSError) as error:
-            raise ClipError(f"{self.path} cannot be decoded: {error}; remove it, or make it anew") from None
+            raise ClipError(f"{self.path} cannot be decoded: {error}; remove or replace it") from None
 
 
 class VideoFile(_File):
-    """A video, the square in its middle."""
+    """The central square of a video."""
 
     def frames(self, size: int, limit: int) -> Iterator[NDArray[np.uint8]]:
         count = 0
@@ -93,12 +93,12 @@ class VideoFile(_File):
         if count < 2:
             found = "only one frame" if count else "no frames"
             raise ClipError(
-                f"{self.path} has {found}: not a video. A picture (.png, .jpg) would be panned and zoomed into one"
+                f"{self.path} has {found}: it is not a video. A picture (.png, .jpg) would be panned and zoomed"
             )
 
 
 class Photograph(_File):
-    """A picture that a slow camera looks around in."""
+    """A picture that a slow camera pans and zooms over."""
 
     RECIPE = b"pan and zoom, 1"
 
@@ -108,12 +108,12 @@ class Photograph(_File):
     def frames(self, size: int, limit: int) -> Iterator[NDArray[np.uint8]]:
         picture = next(self._pictures(2 * size), None)
         if picture is None:
-            raise ClipError(f"{self.path} has no picture in it")
+            raise ClipError(f"{self.path} contains no picture")
         return pan_and_zoom(picture, size, limit, np.random.default_rng(int(self.content()[:16], 16)))
 
 
 class Procedural(Clip):
-    """Video number `index` that a few lines of arithmetic draw."""
+    """The procedural video number `index`."""
 
     def __init__(self, index: int) -> None:
         self.index, self.name = index, f"procedural-{index:02d}"
@@ -126,7 +126,7 @@ class Procedural(Clip):
 
 
 class Colour(Clip):
-    """One colour, held."""
+    """One constant colour."""
 
     def __init__(self, rgb: tuple[int, int, int]) -> None:
         self.rgb, self.name = rgb, "#{:02x}{:02x}{:02x}".format(*rgb)

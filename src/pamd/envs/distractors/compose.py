@@ -1,4 +1,4 @@
-"""Pictures from pictures: pure functions of pixels, in whole numbers, so that every machine gives the same ones."""
+"""Pure functions of pixels. They use integer arithmetic, so every machine gives the same pictures."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ Picture = NDArray[np.uint8]
 Mask = NDArray[np.bool_]
 
 _ONE = 1 << 12
-"""The fixed point of the colour matrices."""
+"""The number one in the fixed-point format of the colour matrices."""
 
 
 def compose(frame: Picture, mask: Mask, background: Picture, strength: float = 1.0) -> Picture:
     """`background` [H, W, 3] where `mask` [H, W], blended with `frame` [H, W, 3] by `strength`; `frame` elsewhere.
 
-    With `Distracted.shoot` this is how a diagnostic shows one simulator state before any background.
+    With `Distracted.draw_masked`, a diagnostic can show one simulator state on any background.
     """
     if strength >= 1.0:
         return _chosen(mask, background, frame)
@@ -27,7 +27,7 @@ def compose(frame: Picture, mask: Mask, background: Picture, strength: float = 1
 
 
 def _chosen(mask: Mask, one: Picture, other: Picture) -> Picture:
-    """`one` where `mask`, `other` elsewhere: np.where, faster."""
+    """`one` where `mask`, `other` elsewhere. This is faster than np.where."""
     bits = mask.view(np.uint8) * np.uint8(255)
     return other ^ ((other ^ one) & bits[:, :, None])
 
@@ -50,7 +50,7 @@ def hue_turn(angle: float) -> NDArray[np.int32]:
 
 
 def turn_hue(frame: Picture, matrix: NDArray[np.int32]) -> Picture:
-    """`frame` [H, W, 3] under `hue_turn`'s matrix; what leaves the range of a pixel is clipped."""
+    """`frame` [H, W, 3] multiplied by the matrix of `hue_turn` and clipped to the range of a pixel."""
     channels = [frame[..., index].astype(np.int32) for index in range(3)]
     turned = np.empty_like(frame)
     for index, (red, green, blue) in enumerate(matrix):
@@ -68,7 +68,7 @@ def to_gray(frame: Picture) -> Picture:
 
 
 def to_size(frame: Picture, size: int) -> Picture:
-    """`frame` [S, S, 3] as [size, size, 3] by its nearest pixels: a film shows the pixels that the agent sees."""
+    """`frame` [S, S, 3] as [size, size, 3] by nearest-neighbour sampling, so a video shows the agent's pixels."""
     if len(frame) == size:
         return frame
     nearest = np.arange(size) * len(frame) // size

@@ -1,4 +1,4 @@
-"""What distracts, as data."""
+"""The config of a distractor."""
 
 from __future__ import annotations
 
@@ -17,54 +17,54 @@ WHAT = "distractor"
 
 @dataclass(frozen=True)
 class ClipRef:
-    """One clip, by what is in it: the name is only for people."""
+    """One clip, identified by its content. The name is for people."""
 
     name: str
     content: str
     """SHA-256 of the file, or of the recipe where there is no file."""
     pixels: str
-    """SHA-256 of the clip as decoded at the environment's size: another decoder is noticed."""
+    """SHA-256 of the frames decoded at the environment's size, which detects a different decoder."""
 
 
 @dataclass(frozen=True)
 class DistractorConfig:
-    """A background behind the task, the camera's unrest and the agent's colours, all fixed by (seed, episode)."""
+    """The background, the camera's motion and the agent's colours, all determined by (seed, episode)."""
 
     name: str = "custom"
-    """The preset that it comes from."""
+    """The name of the preset."""
     source: Literal["video", "image", "noise", "color", "none"] = "video"
-    """Clips; one still frame of a clip; Gaussian pixels, new in every frame; one colour; the task's own background."""
+    """Clips; one still frame of a clip; Gaussian noise, new in every frame; one colour; the task's own background."""
     videos: str | None = None
-    """A directory of videos and pictures; None: clips of installed packages, and procedural ones."""
+    """A folder of videos and pictures; None uses clips of installed packages and procedural ones."""
     mask: Literal["segmentation", "blue"] = "segmentation"
-    """What is background: MuJoCo's segmentation, or the released rule, pixels with B > G and B > R."""
+    """How the background is found: MuJoCo's segmentation, or the released rule, pixels with B > G and B > R."""
     strength: float = 1.0
-    """1 replaces the background, less blends with it."""
+    """1 replaces the background; a smaller value blends with it."""
     hue: float = 0.0
-    """The colours of a clip are turned by up to this part of half the colour circle, drawn per episode; 1: any hue."""
+    """The largest hue rotation of a clip as a fraction of half the colour circle, drawn per episode; 1 is any hue."""
     grayscale: bool = False
     playback: Literal["forward", "backward", "either"] = "forward"
     """`either` is drawn per episode."""
     sequence: Literal["episode", "continuous"] = "episode"
-    """A new clip and starting frame per episode; or all clips as one film of `frames` frames that runs on."""
+    """A new clip and starting frame per episode; or all clips as one video of `frames` frames across episodes."""
     noise: float = 0.25
-    """Standard deviation of `source: noise` about mid-gray, as a part of the range of a pixel."""
+    """Standard deviation of `source: noise` around mid-gray, as a fraction of the range of a pixel."""
     jitter: float = 0.0
-    """Degrees by which the camera turns to and fro."""
+    """The amplitude of the camera's motion in degrees."""
     agent_color: float = 0.0
-    """By how much the colour of each moving material may change, per channel in [0, 1]; drawn per episode."""
+    """The largest change of each moving material's colour, per channel in [0, 1]; drawn per episode."""
     frames: int = 500
-    """At most so many frames of a clip are decoded and kept."""
+    """The largest number of frames that are decoded per clip."""
     train_clips: int | None = None
-    """How many clips; None: three quarters of what there is, at most 24."""
+    """The number of training clips; None is three quarters of all clips, at most 24."""
     unseen_clips: int | None = None
-    """How many clips are kept for evaluation; None: a quarter of what there is, at most 8."""
+    """The number of evaluation clips; None is a quarter of all clips, at most 8."""
     split_seed: int = 0
-    """Which ones: another number, another split."""
+    """The seed of the split into training and evaluation clips."""
     split: Split = "train"
-    """Whose clips this environment shows."""
+    """The side of the split that this environment shows."""
     train: tuple[ClipRef, ...] = ()
-    """Filled in before a run begins: the clips themselves, so that no other ones can take their place."""
+    """The clips, filled in before a run starts, so that a resumed run uses the same ones."""
     unseen: tuple[ClipRef, ...] = ()
 
     def __post_init__(self) -> None:
@@ -81,19 +81,19 @@ class DistractorConfig:
         if self.split_seed < 0:
             raise ConfigError(f"{WHAT}: split_seed must be at least 0, got {self.split_seed}")
         if self.videos is not None and self.source not in ("video", "image"):
-            raise ConfigError(f"{WHAT}: videos are for source video or image, not {self.source}")
+            raise ConfigError(f"{WHAT}: videos require source video or image, got {self.source}")
         if bool(self.train) != bool(self.unseen):
-            raise ConfigError(f"{WHAT}: train and unseen clips must both be named, or neither")
+            raise ConfigError(f"{WHAT}: train and unseen clips must both be given, or neither")
         self._check_disjoint()
 
     @property
     def has_clips(self) -> bool:
-        """Whether there are clips at all, and so ones that training never shows."""
+        """Whether the background consists of clips, so that some of them can be unseen."""
         return self.source in ("video", "image", "color")
 
     @property
     def moves_scene(self) -> bool:
-        """Whether the camera or the agent's colours change."""
+        """Whether the camera moves or the agent's colours change."""
         return self.jitter > 0 or self.agent_color > 0
 
     def clips(self, split: Split) -> tuple[ClipRef, ...]:
@@ -106,7 +106,7 @@ class DistractorConfig:
                 if one.content == other.content or one.pixels == other.pixels:
                     raise ConfigError(
                         f"{WHAT}: {one.name!r} (training) and {other.name!r} (unseen) are the same clip:"
-                        " evaluation on unseen clips would not be one"
+                        " evaluation on unseen clips requires different ones"
                     )
 
 

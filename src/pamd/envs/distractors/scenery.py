@@ -1,4 +1,4 @@
-"""What is behind the task, frame by frame: a function of (episode seed, episode number, decision)."""
+"""The background, frame by frame: a function of (episode seed, episode number, decision)."""
 
 from __future__ import annotations
 
@@ -15,27 +15,27 @@ __all__ = ["Scenery"]
 Picture = NDArray[np.uint8]
 
 _STREAM = 0xBACD
-"""Sets the generators here apart from those of the task, which has the same seed."""
+"""Separates the random generators of the background from those of the task, which has the same seed."""
 
 
 class Scenery:
-    """The backgrounds of one side of the split. Nothing carries over between episodes or decisions."""
+    """The backgrounds of one side of the split. Episodes and decisions share no state."""
 
     def __init__(self, config: DistractorConfig, clips: Sequence[Picture], size: int, decisions: int) -> None:
-        """`clips` are [N, size, size, 3] each; an episode has `decisions` of them and one frame more."""
+        """`clips` are [N, size, size, 3] each. An episode has `decisions` decisions and one more frame."""
         self._config, self._clips, self._size = config, clips, size
         self._shown_per_episode = decisions + 1
-        self._film = _one_film(clips, config.frames) if config.sequence == "continuous" else []
+        self._video = _joined(clips, config.frames) if config.sequence == "continuous" else []
 
     def begin(self, seed: int, episode: int) -> None:
-        """The episode of `seed` (below 2**32), number `episode`."""
+        """Start episode number `episode` with its `seed` (below 2**32)."""
         config, rng = self._config, np.random.default_rng([seed, _STREAM])
         self._seed = seed
         clip, start, direction, hue = rng.random(4)
         self._step = {"forward": 1, "backward": -1, "either": 1 if direction < 0.5 else -1}[config.playback]
         self._matrix = hue_turn(np.pi * config.hue * (2 * hue - 1)) if config.hue else None
         if config.sequence == "continuous":
-            # As if every episode before had gone its whole length; so an episode needs no memory of those before.
+            # As if every earlier episode had its full length, so that an episode does not depend on earlier ones.
             self._start = episode * self._shown_per_episode
         elif self._clips:
             self._clip = self._clips[int(clip * len(self._clips))]
@@ -47,8 +47,8 @@ class Scenery:
 
     def _picture(self, time: int) -> Picture:
         played = self._start + self._step * (time if self._config.source == "video" else 0)
-        if self._film:
-            clip, number = self._film[played % len(self._film)]
+        if self._video:
+            clip, number = self._video[played % len(self._video)]
             picture = self._clips[clip][number]
         else:
             picture = self._clip[played % len(self._clip)]
@@ -65,6 +65,6 @@ class Scenery:
         return to_gray(noisy) if self._config.grayscale else noisy
 
 
-def _one_film(clips: Sequence[Picture], limit: int) -> list[tuple[int, int]]:
-    """(clip, frame) of every frame of all clips in a row, at most `limit` of them."""
+def _joined(clips: Sequence[Picture], limit: int) -> list[tuple[int, int]]:
+    """All clips as one video: (clip, frame) of each of its frames, at most `limit`."""
     return [(index, number) for index, clip in enumerate(clips) for number in range(len(clip))][:limit]

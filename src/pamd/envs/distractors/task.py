@@ -1,4 +1,4 @@
-"""A task before a background that is not its own."""
+"""A task with a distracting background."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from pamd.envs.distractors.config import DistractorConfig, Split
 from pamd.envs.distractors.scenery import Scenery
 from pamd.envs.distractors.split import load_clips
 from pamd.envs.distractors.view import View
-from pamd.envs.task import Adjust, Outcome, Shot, Task
+from pamd.envs.task import Adjust, MaskedFrame, Outcome, Task
 
 __all__ = ["Distracted"]
 
@@ -22,16 +22,16 @@ SUITE_FRAMES = 1000
 
 
 class Distracted(Task):
-    """Another task, drawn with a distractor; its dynamics, rewards and ends are untouched.
+    """Another task, drawn with a distractor. Its dynamics, rewards and episode ends are unchanged.
 
-    What is drawn depends on the task's state, the episode's seed and number, and the decision: so an episode that is
-    played again looks the same, bit for bit. A diagnostic that compares one state before two backgrounds takes
-    `draw_before("train", size)` and `draw_before("unseen", size)`; or `shoot(size)`, which gives the frame without the
-    distractor and the mask, and `compose` with any background.
+    The picture depends on the task's state, the episode's seed and number, and the decision, so an episode that is
+    played again looks the same, bit for bit. A diagnostic that compares two backgrounds of one state calls
+    `draw_on_clip("train", size)` and `draw_on_clip("unseen", size)`. For any other background it calls
+    `draw_masked(size)`, which gives the frame without the distractor and the mask, and then `compose`.
     """
 
     def __init__(self, inner: Task, config: DistractorConfig, *, size: int, action_repeat: int, frames: int) -> None:
-        """`config` is from `prepare` at `size`; an episode has at most `frames` simulator frames."""
+        """`config` comes from `prepare` at `size`; an episode has at most `frames` simulator frames."""
         self.inner, self.config = inner, config
         self.action_size, self.frame_rate, self.time_limit = inner.action_size, inner.frame_rate, inner.time_limit
         self._size, self._repeat = size, action_repeat
@@ -59,36 +59,37 @@ class Distracted(Task):
         return self.inner.advance(action)
 
     def draw(self, size: int) -> NDArray[np.uint8]:
-        return self.draw_before(self.config.split, size)
+        return self.draw_on_clip(self.config.split, size)
 
-    def draw_before(self, split: Split, size: int, variant: int = 0) -> NDArray[np.uint8]:
-        """The present state as RGB [size, size, 3] before the clip that this episode has on that side of the split.
+    def draw_on_clip(self, split: Split, size: int, variant: int = 0) -> NDArray[np.uint8]:
+        """The current state as RGB [size, size, 3] with this episode's clip of `split` as the background.
 
-        Every `variant` but 0 is another draw of clip, start and colour for the same episode.
+        Every `variant` other than 0 draws another clip, start and colour for the same episode.
         """
         config = self.config
         if config.source == "none":
-            return self.shoot(size).frame if self._view else self.inner.draw(size)
-        # Where all of the background is painted over, it need not be drawn first. The blue rule has to see it.
-        shot = self.shoot(size, bare=config.strength >= 1 and config.mask == "segmentation")
+            return self.draw_masked(size).frame if self._view else self.inner.draw(size)
+        # A background that is replaced completely need not be drawn, except for the blue rule, which reads it.
+        replaced = config.strength >= 1 and config.mask == "segmentation"
+        frame, mask = self.draw_masked(size, foreground_only=replaced)
         background = self._scenery(split, variant).frame(self.decision, size)
-        return compose(shot.frame, shot.background, background, config.strength)
+        return compose(frame, mask, background, config.strength)
 
     @property
     def decision(self) -> int:
-        """How many decisions the episode has had."""
+        """The number of decisions in the episode so far."""
         return -(-self._age // self._repeat)
 
-    def shoot(self, size: int, adjust: Adjust | None = None, *, bare: bool = False) -> Shot:
-        """The present state without the background of the distractor, and where that would be.
+    def draw_masked(self, size: int, adjust: Adjust | None = None, *, foreground_only: bool = False) -> MaskedFrame:
+        """The current state without the background of the distractor, and the mask of that background.
 
-        The camera and the colours are the distractor's; `adjust` comes after them.
+        The camera and the colours are the distractor's; `adjust` is applied after them.
         """
         adjust = self._adjust(adjust)
         if self.config.mask == "segmentation":
-            return self.inner.shoot(size, adjust, bare=bare)
-        frame = self.inner.draw(size) if adjust is None else self.inner.shoot(size, adjust).frame
-        return Shot(frame, blue_mask(frame))
+            return self.inner.draw_masked(size, adjust, foreground_only=foreground_only)
+        frame = self.inner.draw(size) if adjust is None else self.inner.draw_masked(size, adjust).frame
+        return MaskedFrame(frame, blue_mask(frame))
 
     def close(self) -> None:
         self.inner.close()
