@@ -1,0 +1,16 @@
+"""Augmentations of observations by name. A new file here is a new augmentation, with no other edit."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pamd import config as _config
+from pamd.augmentations.base import AUGMENTATIONS, Augmentation
+
+__all__ = ["AUGMENTATIONS", "Augmentation", "augmentation"]
+
+
+def augmentation(name: str, **options: Any) -> Augmentation[Any]:
+    """The augmentation called `name`; `options` are the fields of its config, e.g. ``pixels=4``."""
+    cls = AUGMENTATIONS.get(name)
+    return cls(_config.build(cls.Config, options, f"augmentation {name!r}"))

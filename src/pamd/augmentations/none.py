@@ -1,0 +1,28 @@
+"""No augmentation."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from pamd.augmentations.base import AUGMENTATIONS, Augmentation
+
+__all__ = ["NoAugmentation", "NoAugmentationConfig"]
+
+
+@dataclass(frozen=True)
+class NoAugmentationConfig:
+    """No options."""
+
+
+@AUGMENTATIONS.register("none")
+class NoAugmentation(Augmentation[NoAugmentationConfig]):
+    """The observations themselves. It draws no random numbers."""
+
+    Config = NoAugmentationConfig
+
+    def __call__(self, obs: Tensor, generator: torch.Generator) -> Tensor:
+        """obs: [B, ...] -> `obs`."""
+        return obs
