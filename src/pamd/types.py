@@ -1,7 +1,7 @@
 """The vocabulary: what flows between the parts, with shapes.
 
-B is the batch size, P the number of pairs, d the latent dimension; k frames of [C, H, W] make an observation, A numbers
-an action.
+B is the batch size, P the number of pairs, d the latent dimension. An observation is k stacked frames; an action has A
+coordinates.
 """
 
 from __future__ import annotations
@@ -15,7 +15,19 @@ from torch import Tensor
 
 from pamd.errors import DtypeError, ShapeError
 
-__all__ = ["Batch", "Budget", "Latents", "Loss", "Measurement", "Pairs"]
+__all__ = ["Batch", "Budget", "Latents", "Loss", "Measurement", "NStep", "Pairs"]
+
+
+@dataclass(frozen=True)
+class NStep:
+    """The returns of B transitions over m steps: m = n, or fewer where the episode or the replay ends before."""
+
+    reward: Tensor
+    """[B], float32: the sum of gamma^k r_{t+k} over k < m"""
+    next_obs: Tensor
+    """[B, ...], like `Batch.obs`: the observation after m steps"""
+    discount: Tensor
+    """[B], float32: gamma^m, or 0 where the episode terminated within the m steps. A time limit bootstraps."""
 
 
 @dataclass(frozen=True)
@@ -23,34 +35,57 @@ class Batch:
     """B transitions from replay."""
 
     obs: Tensor
-    """[B, k*C, H, W], uint8: the newest frame last"""
+    """[B, ...], uint8 or float32: k stacked frames, the newest last, as [B, k*C, H, W] or [B, k*n]"""
     action: Tensor
-    """[B, A], float32"""
+    """[B, A], float32; or [B], int64, for discrete actions"""
     reward: Tensor
     """[B], float32"""
     next_obs: Tensor
-    """[B, k*C, H, W], uint8"""
+    """[B, ...], like `obs`"""
     not_done: Tensor
-    """[B], float32: 0 where the episode terminated, 1 otherwise. A time limit is 1: it bootstraps."""
+    """[B], float32: 0 where the episode terminated, 1 otherwise. It is 1 at a time limit, which bootstraps."""
+    n_step: NStep | None = None
+    """The same transitions over n steps, where they were sampled so."""
 
     def __post_init__(self) -> None:
-        if self.obs.ndim != 4 or self.action.ndim != 2:
-            shapes = f"{list(self.obs.shape)} and {list(self.action.shape)}"
-            raise ShapeError(f"Batch.obs must be [B, k*C, H, W] and Batch.action [B, A], got {shapes}")
-        batch = self.obs.shape[0]
-        expected_shapes: dict[str, tuple[int, ...]] = {
-            "action": (batch, self.action.shape[1]),
-            "reward": (batch,),
-            "next_obs": tuple(self.obs.shape),
-            "not_done": (batch,),
-        }
-        for name, expected in expected_shapes.items():
-            shape = tuple(getattr(self, name).shape)
-            if shape != expected:
-                raise ShapeError(f"Batch.{name} must be {list(expected)}, got {list(shape)}")
+        if self.obs.ndim < 2:
+            raise ShapeError(f"Batch.obs must be [B, ...] with at least two axes, got {list(self.obs.shape)}")
+        if self.obs.dtype != torch.uint8 and not self.obs.is_floating_point():
+            raise DtypeError(f"Batch.obs must be uint8 or float32, got {self.obs.dtype}")
+        self._check_action()
+        vector, obs = (len(self),), tuple(self.obs.shape)
+        _check_shapes("Batch", self, reward=vector, next_obs=obs, not_done=vector)
+        if self.n_step is not None:
+            _check_shapes("Batch.n_step", self.n_step, reward=vector, next_obs=obs, discount=vector)
 
     def __len__(self) -> int:
         return self.obs.shape[0]
+
+    def to(self, device: torch.device) -> Batch:
+        """The batch on `device`."""
+        n_step = None if self.n_step is None else NStep(**_moved(self.n_step, device))
+        return Batch(**_moved(self, device), n_step=n_step)
+
+    def _check_action(self) -> None:
+        shape = list(self.action.shape)
+        if self.action.ndim not in (1, 2) or shape[0] != len(self):
+            raise ShapeError(f"Batch.action must be [{len(self)}, A], or [{len(self)}] if discrete, got {shape}")
+        if self.action.ndim == 1 and self.action.dtype != torch.int64:
+            raise DtypeError(f"Batch.action of shape {shape} must be int64 (discrete actions), got {self.action.dtype}")
+        if self.action.ndim == 2 and not self.action.is_floating_point():
+            raise DtypeError(f"Batch.action of shape {shape} must be float32, got {self.action.dtype}")
+
+
+def _moved(record: Batch | NStep, device: torch.device) -> dict[str, Tensor]:
+    values = {item.name: getattr(record, item.name) for item in fields(record)}
+    return {name: value.to(device) for name, value in values.items() if isinstance(value, Tensor)}
+
+
+def _check_shapes(owner: str, record: object, **expected_shapes: tuple[int, ...]) -> None:
+    for name, expected in expected_shapes.items():
+        shape = tuple(getattr(record, name).shape)
+        if shape != expected:
+            raise ShapeError(f"{owner}.{name} must be {list(expected)}, got {list(shape)}")
 
 
 class Budget(NamedTuple):

@@ -14,6 +14,7 @@ from pamd.replay import Replay
 
 FRAME_SHAPE = (2, 3, 4)
 ACTION_DIM = 2
+FIELDS = ("obs", "action", "reward", "next_obs", "not_done")
 
 
 @dataclass(frozen=True)
@@ -100,7 +101,7 @@ class Reference:
 def assert_rows(batch: Any, expected: Sequence[Transition]) -> None:
     """Every row of the batch is the expected transition, exactly."""
     assert len(batch) == len(expected)
-    for name in ("obs", "action", "reward", "next_obs", "not_done"):
+    for name in FIELDS:
         wanted = np.stack([getattr(item, name) for item in expected])
         np.testing.assert_array_equal(getattr(batch, name).numpy(), wanted, err_msg=name)
 

@@ -11,10 +11,17 @@ from replay_reference import ACTION_DIM, FRAME_SHAPE, Reference, assert_same, ev
 
 from pamd.errors import DtypeError, PamdError, ReplayError, ShapeError
 from pamd.replay import Replay, ReplayConfig
-from pamd.types import Batch
+from pamd.types import Batch, NStep
 
 FRAME = np.zeros(FRAME_SHAPE, np.uint8)
+OBS = torch.zeros(4, 9, 8, 8)
 GOOD = {"action": np.zeros(ACTION_DIM), "reward": 1.0, "terminated": False, "frame": FRAME}
+
+
+def batch_of(**values: Any) -> Batch:
+    ones = torch.ones(4)
+    good = {"obs": OBS, "action": torch.zeros(4, 2), "reward": ones, "next_obs": OBS, "not_done": ones}
+    return Batch(**{**good, **values})
 
 
 @pytest.fixture
@@ -98,22 +105,45 @@ def test_the_replay_keeps_its_own_copy(replay: Replay) -> None:
 @pytest.mark.parametrize(
     ("wrong", "says"),
     [
-        ({"obs": torch.zeros(4, 9, 8)}, r"\[B, k\*C, H, W\]"),
-        ({"action": torch.zeros(4)}, r"\[B, A\]"),
-        ({"action": torch.zeros(3, 2)}, r"action must be \[4, 2\], got \[3, 2\]"),
+        ({"obs": torch.zeros(4)}, r"obs must be \[B, ...\] with at least two axes, got \[4\]"),
+        ({"obs": torch.zeros(4, 9, 8)}, r"next_obs must be \[4, 9, 8\], got \[4, 9, 8, 8\]"),
+        ({"action": torch.zeros(4, 2, 1)}, r"action must be \[4, A\], or \[4\] if discrete, got \[4, 2, 1\]"),
+        ({"action": torch.zeros(3, 2)}, r"action must be \[4, A\], or \[4\] if discrete, got \[3, 2\]"),
+        ({"action": torch.zeros(3, dtype=torch.int64)}, r"got \[3\]"),
+        ({"n_step": NStep(torch.zeros(3), OBS, torch.zeros(4))}, r"n_step.reward must be \[4\], got \[3\]"),
+        ({"n_step": NStep(torch.zeros(4), OBS[:3], torch.zeros(4))}, r"n_step.next_obs must be \[4, 9, 8, 8\]"),
+        ({"n_step": NStep(torch.zeros(4), OBS, torch.zeros(4, 1))}, r"n_step.discount must be \[4\]"),
         ({"reward": torch.zeros(4, 1)}, r"reward must be \[4\], got \[4, 1\]"),
         ({"not_done": torch.zeros(4, 1)}, r"not_done must be \[4\]"),
         ({"next_obs": torch.zeros(4, 9, 8, 7)}, r"next_obs must be \[4, 9, 8, 8\], got \[4, 9, 8, 7\]"),
     ],
 )
 def test_a_batch_checks_its_shapes(wrong: dict[str, torch.Tensor], says: str) -> None:
-    good = {
-        "obs": torch.zeros(4, 9, 8, 8),
-        "action": torch.zeros(4, 2),
-        "reward": torch.zeros(4),
-        "next_obs": torch.zeros(4, 9, 8, 8),
-        "not_done": torch.ones(4),
-    }
-    assert len(Batch(**good)) == 4
     with pytest.raises(ShapeError, match=says):
-        Batch(**{**good, **wrong})
+        batch_of(**wrong)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "says"),
+    [
+        ({"obs": OBS.long()}, "obs must be uint8 or float32, got torch.int64"),
+        ({"action": torch.zeros(4)}, r"action of shape \[4\] must be int64 \(discrete actions\), got torch.float32"),
+        ({"action": torch.zeros(4, 2).long()}, r"action of shape \[4, 2\] must be float32, got torch.int64"),
+    ],
+)
+def test_a_batch_checks_its_types(wrong: dict[str, torch.Tensor], says: str) -> None:
+    with pytest.raises(DtypeError, match=says):
+        batch_of(**wrong)
+
+
+@pytest.mark.parametrize("obs", [OBS, OBS.byte(), torch.zeros(4, 17), torch.zeros(4, 2, 3, 4, 5)])
+@pytest.mark.parametrize("action", [torch.zeros(4, 2), torch.zeros(4, dtype=torch.int64)])
+def test_a_batch_of_any_observation_and_action(obs: torch.Tensor, action: torch.Tensor) -> None:
+    for n_step in (None, NStep(torch.zeros(4), obs, torch.ones(4))):
+        batch = batch_of(obs=obs, next_obs=obs, action=action, n_step=n_step)
+        assert len(batch) == 4
+        assert batch.to(torch.device("cpu")) == batch
+        moved = batch.to(torch.device("meta"))
+        assert {moved.obs.device.type, moved.action.device.type, moved.not_done.device.type} == {"meta"}
+        assert (moved.n_step is None) == (n_step is None)
+        assert moved.n_step is None or moved.n_step.discount.device.type == "meta"

@@ -14,6 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from replay_reference import (
     ACTION_DIM,
+    FIELDS,
     FRAME_SHAPE,
     Reference,
     assert_same,
@@ -132,7 +133,7 @@ def test_same_generator_same_batches_in_every_storage(directory: Path, storage: 
     first, second, other = (np.random.default_rng(seed) for seed in (7, 7, 8))
     for _ in range(5):
         batch, same, different = one.sample(16, first), two.sample(16, second), two.sample(16, other, buffer=1)
-        assert all(torch.equal(getattr(batch, name), getattr(same, name)) for name in vars(batch))
+        assert all(torch.equal(getattr(batch, name), getattr(same, name)) for name in FIELDS)
         assert not torch.equal(batch.action, different.action)
     assert first.integers(1000) == second.integers(1000)
 

@@ -21,6 +21,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from replay_reference import (
     ACTION_DIM,
+    FIELDS,
     FRAME_SHAPE,
     Event,
     Reference,
@@ -70,7 +71,7 @@ def assert_continues(replay: Replay, events: list[Event], stop: int) -> None:
         play(uninterrupted, [event])
         if len(replay) >= 4:
             batch, expected = replay.sample(4, ours), uninterrupted.sample(4, theirs)
-            assert all(torch.equal(getattr(batch, name), getattr(expected, name)) for name in vars(batch))
+            assert all(torch.equal(getattr(batch, name), getattr(expected, name)) for name in FIELDS)
     assert_same(replay, twin(events[:stop]))
 
 
@@ -139,7 +140,7 @@ def test_killed_anywhere_in_a_sync(directory: Path, storage: str, at: int, monke
         if openable[written]:
             assert_continues(Replay.open(copy, state=state), events, 82)
         else:
-            with pytest.raises(ReplayError, match=f"belongs to {written} .* still holds .*76"):
+            with pytest.raises(ReplayError, match=f"belongs to {written} .* holds the syncs .*76"):
                 Replay.open(copy, state=state)
 
 
@@ -217,7 +218,7 @@ def test_resuming_leaves_a_later_sync_behind(directory: Path, storage: str) -> N
     another_future = events_of([40])
     play(replay, another_future[:3])
     assert_same(Replay.open(directory, read_only=True), twin(events[:50]))
-    with pytest.raises(ReplayError, match=r"belongs to 56 .* still holds 50 \("):
+    with pytest.raises(ReplayError, match=r"belongs to 56 .* holds the syncs 50 \("):
         Replay.open(directory, state=lost)
     assert_same(replay, twin(events[:50] + another_future[:3]))
     state = replay.sync()

@@ -38,7 +38,7 @@ class RandomShift(Augmentation[RandomShiftConfig]):
         batch, channels, height, width = obs.shape
         rows, columns = self._source(obs, generator)
         image = torch.arange(batch, device=obs.device)[:, None]
-        # One gather of whole pixels [B * H * W, C] as bytes. Padding would need a float copy and takes six times as long.
+        # One gather of whole pixels [B * H * W, C] as bytes. Padding needs a float copy and takes six times as long.
         pixels = obs.contiguous(memory_format=torch.channels_last).permute(0, 2, 3, 1).reshape(-1, channels)
         source = ((image * height + rows) * width)[:, :, None] + columns[:, None, :]
         shifted = pixels.index_select(0, source.view(-1))

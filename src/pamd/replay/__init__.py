@@ -1,4 +1,4 @@
-"""Replay: every frame stored once, in memory, compressed there or in a file, and resumed exactly after a kill."""
+"""Replay: every frame is stored once, in memory, compressed or in a file, and a killed run resumes exactly."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Frames in memory, a few consecutive ones at a time made small by zstd: for plain backgrounds."""
+"""Frames in memory, compressed by zstd a few consecutive ones at a time: for plain backgrounds."""
 
 from __future__ import annotations
 
@@ -18,17 +18,16 @@ __all__ = ["PROBED", "CompressedFrames", "zstd"]
 
 LEVEL = 3
 
-# After so many chunks (1024 frames) their size says whether the assumption about the rest holds: a run over a video
-# ends in its first minutes and not after hours.
+# After this many chunks (1024 frames) their size shows whether the assumed ratio holds. A run with a video then ends in
+# its first minutes instead of after hours.
 PROBED = 256
 
 
 class CompressedFrames(Frames):
-    """Chunk `k` is frames `k * CHUNK` to `(k + 1) * CHUNK`, without regard to episodes.
+    """Chunk `k` is frames `k * CHUNK` to `(k + 1) * CHUNK`, regardless of episodes.
 
-    The chunks lie one after the other in one block of memory of the size that was forecast, in the order in which they
-    come and go: the newest takes the place of the oldest. Where chunks are larger than was assumed there is no place,
-    and that is an error.
+    The chunks are consecutive in one block of memory of the forecast size, and the newest replaces the oldest. Chunks
+    that are larger than assumed do not fit, which is an error.
     """
 
     def __init__(self, layout: Layout) -> None:
@@ -38,17 +37,17 @@ class CompressedFrames(Frames):
         self._layout = layout
         self._memory = np.empty(layout.chunk_memory, np.uint8)
         self._place = np.zeros((layout.chunks, 2), np.int64)
-        """[chunks, 2]: begin and end of chunk `k` in row `k % chunks`, counted on and on; modulo the size of the memory
-        they are where it lies. The end of the newest one is where the next may begin."""
+        """[chunks, 2]: begin and end of chunk `k` in row `k % chunks`, as offsets that only grow. An offset modulo the
+        size of the memory is a position. The next chunk may begin at the end of the newest."""
         self._end = 0
         self._newest = np.zeros((CHUNK, *layout.frame_shape), np.uint8)
-        """[CHUNK, C, H, W]: the chunk that is not yet complete."""
+        """[CHUNK, *frame_shape]: the chunk that is not yet complete."""
         self._complete = 0
         """All chunks before this one are compressed."""
 
     @property
     def bytes_held(self) -> int:
-        """What the compressed chunks take by now."""
+        """The present size of all compressed chunks."""
         return int((self._place[:, 1] - self._place[:, 0]).sum())
 
     def write(self, counter: int, frame: Frame) -> None:
@@ -64,7 +63,7 @@ class CompressedFrames(Frames):
         order = np.argsort(flat, kind="stable")
         chunks, firsts = np.unique(flat[order] // CHUNK, return_index=True)
         for chunk, wanted in zip(chunks.tolist(), np.split(order, firsts[1:]), strict=True):
-            # One by one: a chunk is copied while it is still in the cache of the processor.
+            # One by one, so that a chunk is copied while it is still in the processor's cache.
             rows[wanted] = self._chunk(chunk)[flat[wanted] % CHUNK]
 
     def save(self, directory: Path, first: int, stop: int) -> None:
@@ -79,12 +78,12 @@ class CompressedFrames(Frames):
     def _filled_and_kept(self, first: int, stop: int) -> Iterator[files.Piece]:
         for begin, end in files.unbroken(first, stop, CHUNK):
             yield files.Piece(self._newest, begin, end)
-            # By now the reader has filled it.
+            # The reader has filled it by now.
             if end % CHUNK == 0:
                 self._keep(begin // CHUNK)
 
     def _chunk(self, chunk: int) -> Frame:
-        """[CHUNK, C, H, W]"""
+        """[CHUNK, *frame_shape]"""
         if chunk == self._complete:
             return self._newest
         begin, end = self._place[chunk % len(self._place)].tolist()
@@ -94,13 +93,13 @@ class CompressedFrames(Frames):
         return whole.reshape(self._newest.shape)
 
     def _keep(self, chunk: int) -> None:
-        """Compress what is in `_newest`; it is left as it was where there is no room."""
+        """Compress `_newest` and store it as `chunk`. Where it does not fit, nothing changes."""
         data = self._compress(self._newest.data)
         if len(data) >= self._newest.nbytes:
-            data = self._newest.tobytes()  # Noise: zstd would only add to it.
+            data = self._newest.tobytes()  # Noise does not compress.
         room, begin = len(self._memory), self._end
         if begin % room + len(data) > room:
-            begin += room - begin % room  # Never across the end of the memory.
+            begin += room - begin % room  # A chunk never lies across the end of the memory.
         oldest, _ = self._place[(chunk + 1) % len(self._place)]
         if begin + len(data) - oldest > room:
             raise self._too_large()
@@ -117,16 +116,16 @@ class CompressedFrames(Frames):
         chunks = np.count_nonzero(self._place[:, 1])
         ratio = chunks * self._newest.nbytes / max(1, self.bytes_held)
         return ResourceError(
-            f"replay: zstd makes the frames {ratio:.2f} times smaller and {self._layout.assumed_ratio:.2f} times was "
-            f"assumed: they do not fit into the {len(self._memory) / 1e9:,.2f} GB that were forecast. Use storage "
-            "'mmap' or 'memory'; Replay.open(directory, storage='mmap') makes one of what was saved"
+            f"replay: zstd makes the frames {ratio:.2f} times smaller, but {self._layout.assumed_ratio:.2f} times was "
+            f"assumed: they do not fit into the forecast {len(self._memory) / 1e9:,.2f} GB. Use storage 'mmap' or "
+            "'memory'; Replay.open(directory, storage='mmap') converts what was saved"
         )
 
 
 def zstd() -> ModuleType:
-    """The package, only where it is needed."""
+    """The zstandard package, imported only where it is needed."""
     try:
         import zstandard
     except ModuleNotFoundError:
-        raise ConfigError("replay: storage 'compressed' needs zstandard: pip install 'pamd[lab]'") from None
+        raise ConfigError("replay: storage 'compressed' requires zstandard: pip install 'pamd[lab]'") from None
     return zstandard

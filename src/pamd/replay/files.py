@@ -1,7 +1,7 @@
 """The replay on disk: one raw little-endian file per column, `slots` rows each, and `replay.json` beside them.
 
-Frame `c` is row `c % slots` of every file. `replay.json` is replaced in one step, after the rows it speaks of are
-durable, so it never promises what is not there.
+Frame `c` is row `c % slots` of every file. `replay.json` is replaced atomically, after the rows that it refers to are
+durable, so it never refers to missing rows.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from pamd import durable
 from pamd.config import build, to_json
 from pamd.errors import ConfigError, PamdError, ReplayError, ResourceError
-from pamd.replay.layout import Column, Layout
+from pamd.replay.layout import DTYPES, Column, Layout
 
 __all__ = [
     "MANIFEST",
@@ -45,12 +45,12 @@ VERSION = 1
 
 @dataclass(frozen=True)
 class State:
-    """What a checkpoint keeps of the replay; the rest is in the files."""
+    """The part of the replay that a checkpoint stores; the rest is in the files."""
 
     written: int
     """Frames written so far, overwritten ones included."""
     transitions: int
-    """How many could be sampled: a checksum of what the files must give again."""
+    """The number of transitions that could be sampled: a checksum of the files."""
 
     def __post_init__(self) -> None:
         if not 0 <= self.transitions <= self.written:
@@ -70,22 +70,24 @@ class Manifest:
 
     layout: Layout
     syncs: tuple[State, ...] = ()
-    """Those whose window the files hold whole, oldest first: the last two, and between a sync and the next frame, while
-    its checkpoint is being written, the last three."""
+    """The syncs whose whole window is in the files, oldest first: the last two, or the last three between a sync and
+    the next frame, while the checkpoint is being written."""
     version: int = VERSION
+    growing_to: int | None = None
+    """The capacity that an unfinished `grow` was called with; some files may already have that size."""
 
     def __post_init__(self) -> None:
         written = [state.written for state in self.syncs]
         if len(written) > 3 or written != sorted(set(written)):
-            raise ConfigError(f"{MANIFEST}: syncs must be at most three, each later than the one before, got {written}")
+            raise ConfigError(f"{MANIFEST}: syncs must be at most three, in increasing order, got {written}")
 
     @property
     def state(self) -> State:
-        """What the replay was at the last sync; empty where there was none."""
+        """The state at the last sync; empty if there was none."""
         return self.syncs[-1] if self.syncs else State(0, 0)
 
     def synced(self, state: State) -> Manifest:
-        """After one more sync. One at the same point as the last changes nothing."""
+        """The manifest after one more sync. A second sync at the same point changes nothing."""
         return self if state == self.state and self.syncs else self._with((*self.syncs[-2:], state))
 
     def last_two(self) -> Manifest:
@@ -110,12 +112,12 @@ class Manifest:
         return _built(Manifest, data, str(path))
 
     def at(self, state: State, directory: Path) -> Manifest:
-        """As if the sync that gave `state` had been the last one."""
+        """The manifest as if the sync of `state` had been the last one."""
         if state not in self.syncs:
             held = ", ".join(f"{sync.written} ({sync.transitions})" for sync in self.syncs) or "none"
             raise ReplayError(
                 f"the checkpoint belongs to {state.written} written frames ({state.transitions} transitions); "
-                f"of its syncs {directory} still holds {held}"
+                f"{directory} holds the syncs {held}"
             )
         return self._with(self.syncs[: self.syncs.index(state) + 1])
 
@@ -124,10 +126,12 @@ class Manifest:
 
 
 def create(directory: Path, layout: Layout) -> None:
-    """Make the files, without content: they take up disk only as rows are written. An old replay is lost."""
+    """Create the files without content: they use disk only as rows are written. An old replay is deleted."""
     with explained(directory):
         directory.mkdir(parents=True, exist_ok=True)
         (directory / MANIFEST).unlink(missing_ok=True)
+        for name, _ in DTYPES.values():
+            (directory / name).unlink(missing_ok=True)
         try:
             for column in layout.columns.values():
                 with open(directory / column.file, "wb") as file:
@@ -139,14 +143,16 @@ def create(directory: Path, layout: Layout) -> None:
         durable.sync_directory(directory)
 
 
-def check(directory: Path, layout: Layout) -> None:
-    """Raise ReplayError unless every file is there and of the size that the layout gives it."""
+def check(directory: Path, manifest: Manifest) -> None:
+    """Raise ReplayError unless every file exists and has the size of the layout, or is growing to a larger one."""
+    layout = manifest.layout
     for column in layout.columns.values():
         path = directory / column.file
         if not path.is_file():
             raise ReplayError(f"the replay file {path} is missing")
         size, expected = path.stat().st_size, layout.slots * column.row_bytes
-        if size != expected:
+        grown = None if manifest.growing_to is None else (manifest.growing_to + layout.margin) * column.row_bytes
+        if size not in (expected, grown):
             raise ReplayError(
                 f"the replay file {path} has {size} bytes; {layout.slots} rows of {column.row_bytes} make {expected}"
             )
@@ -171,7 +177,7 @@ def write(directory: Path, column: Column, pieces: Iterable[Piece], slots: int) 
 
 
 def read(directory: Path, column: Column, pieces: Iterable[Piece], slots: int) -> None:
-    """Fill the pieces from the column's file, each before the next is asked for."""
+    """Fill the pieces from the column's file, each one before the next is requested."""
     with explained(directory), open(directory / column.file, "rb") as file:
         for at, rows in _placed(pieces, slots):
             file.seek(at * column.row_bytes)
@@ -182,17 +188,17 @@ def read(directory: Path, column: Column, pieces: Iterable[Piece], slots: int) -
 
 @contextlib.contextmanager
 def explained(directory: Path) -> Iterator[None]:
-    """Turn the system's errors into the package's own."""
+    """Turn the system's errors into the package's errors."""
     try:
         yield
     except OSError as error:
         if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
-            raise ResourceError(f"no room to write the replay in {directory}: {error}") from error
+            raise ResourceError(f"no space to write the replay in {directory}: {error}") from error
         raise ReplayError(f"the replay in {directory} cannot be read or written: {error}") from error
 
 
 def unbroken(first: int, stop: int, *periods: int) -> Iterator[tuple[int, int]]:
-    """Cut [first, stop) wherever a ring of one of the `periods` begins anew."""
+    """Split [first, stop) at the multiples of each of the `periods`, where a ring wraps around."""
     while first < stop:
         end = min(stop, *(first - first % period + period for period in periods))
         yield first, end
@@ -200,7 +206,7 @@ def unbroken(first: int, stop: int, *periods: int) -> Iterator[tuple[int, int]]:
 
 
 def _placed(pieces: Iterable[Piece], slots: int) -> Iterator[tuple[int, memoryview]]:
-    """Each unbroken run of rows in memory, and the slot where it begins."""
+    """Each contiguous run of rows in memory, and the slot where it begins."""
     for ring, first, stop in pieces:
         for begin, end in unbroken(first, stop, len(ring), slots):
             at = begin % len(ring)

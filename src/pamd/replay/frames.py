@@ -1,4 +1,4 @@
-"""Where the frames live: in memory or in their file. `compressed.py` has the third kind."""
+"""The storage of the frames: in memory or in a file. `compressed.py` has the third kind."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import contextlib
 import os
 import weakref
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,7 +18,8 @@ from pamd.replay.ring import Counters
 
 __all__ = ["Frame", "Frames", "MappedFrames", "MemoryFrames"]
 
-Frame = NDArray[np.uint8]
+Frame = NDArray[Any]
+"""uint8 or float32, as the layout says."""
 
 
 class Frames(abc.ABC):
@@ -25,15 +27,15 @@ class Frames(abc.ABC):
 
     @abc.abstractmethod
     def write(self, counter: int, frame: Frame) -> None:
-        """Put `frame` [C, H, W] where frame `counter` belongs."""
+        """Store `frame`, of the layout's shape, as frame `counter`."""
 
     @abc.abstractmethod
     def gather(self, counters: Counters, out: Frame) -> None:
-        """[..., K] -> `out` [..., K, C, H, W]; the K of a transition are neighbours, some perhaps the same."""
+        """[..., K] -> `out` [..., K, *frame_shape]. The K frames of a row are near each other and may repeat."""
 
     @abc.abstractmethod
     def save(self, directory: Path, first: int, stop: int) -> None:
-        """Make frames `first` to `stop` durable in their file: raw, so that every kind can load what another wrote."""
+        """Make frames `first` to `stop` durable in their file. It is raw, so that every kind can load it."""
 
     @abc.abstractmethod
     def load(self, directory: Path, first: int, stop: int) -> None:
@@ -45,7 +47,7 @@ class MemoryFrames(Frames):
 
     def __init__(self, layout: Layout) -> None:
         self._layout = layout
-        self._rows = np.zeros((layout.capacity, *layout.frame_shape), np.uint8)
+        self._rows = np.zeros((layout.capacity, *layout.frame_shape), layout.columns["frames"].dtype)
 
     def write(self, counter: int, frame: Frame) -> None:
         self._rows[counter % len(self._rows)] = frame
@@ -63,17 +65,17 @@ class MemoryFrames(Frames):
 
 
 class MappedFrames(Frames):
-    """Frames in a file, read through a map of it.
+    """Frames in a memory-mapped file.
 
-    What the system does not hold in its cache is asked for before it is read, all of a batch at once. Without that each
-    page is waited for when it is touched, one after the other: several times as long (docs/performance.md).
+    The pages of a whole batch are requested before they are read. Otherwise each page that is not in the system's cache
+    is waited for when it is touched, which takes several times as long (docs/performance.md).
     """
 
     def __init__(self, directory: Path, layout: Layout, read_only: bool) -> None:
         column = layout.columns["frames"]
         path = directory / column.file
         with files.explained(directory):
-            # A view as a plain array: numpy's own class for maps costs time in every operation.
+            # A view as a plain array: np.memmap itself adds overhead to every operation.
             shape = (layout.slots, *column.row_shape)
             self._rows = np.asarray(np.memmap(path, column.dtype, "r", shape=shape))
             self._handle = os.open(path, os.O_RDONLY if read_only else os.O_RDWR)
@@ -82,7 +84,7 @@ class MappedFrames(Frames):
         self._row_bytes = column.row_bytes
 
     def write(self, counter: int, frame: Frame) -> None:
-        # Through the file, not the map: a full disk then raises an error, where a store to the map kills the process.
+        # Through the file: on a full disk this raises an error, whereas a store to the map kills the process.
         data = np.ascontiguousarray(frame).data.cast("B")
         offset = counter % len(self._rows) * self._row_bytes
         with files.explained(self._directory):
@@ -91,17 +93,17 @@ class MappedFrames(Frames):
                 data, offset = data[done:], offset + done
 
     def gather(self, counters: Counters, out: Frame) -> None:
-        if hasattr(os, "posix_fadvise"):  # not on a Mac
-            self._ask_for(counters)
+        if hasattr(os, "posix_fadvise"):  # It is missing on macOS.
+            self._prefetch(counters)
         _take(self._rows, counters, out)
 
-    def _ask_for(self, counters: Counters) -> None:
+    def _prefetch(self, counters: Counters) -> None:
         first, last = counters.min(-1).ravel(), counters.max(-1).ravel()
         start, length = first % len(self._rows), last - first + 1
-        # A run that goes past the end of the ring has its rest at the beginning.
+        # A run that passes the end of the ring continues at its beginning.
         rest = start + length - len(self._rows)
         runs = [*zip(start.tolist(), length.tolist(), strict=True), *((0, n) for n in rest[rest > 0].tolist())]
-        with contextlib.suppress(OSError):  # a hint, which not every file system takes
+        with contextlib.suppress(OSError):  # A hint, which not every file system supports.
             for row, rows in runs:
                 os.posix_fadvise(self._handle, row * self._row_bytes, rows * self._row_bytes, os.POSIX_FADV_WILLNEED)
 
@@ -110,9 +112,9 @@ class MappedFrames(Frames):
             os.fsync(self._handle)
 
     def load(self, directory: Path, first: int, stop: int) -> None:
-        """Nothing to do: they are read where they are."""
+        """Do nothing: the map reads the file."""
 
 
 def _take(rows: Frame, counters: Counters, out: Frame) -> None:
-    # Not mode="raise": that one gathers into a second buffer first.
+    # mode="raise" would gather into a second buffer first.
     np.take(rows, counters % len(rows), axis=0, out=out, mode="clip")

@@ -1,6 +1,8 @@
-"""What may go into a replay. A wrong value is met here, not a million updates later."""
+"""Checks of the values that go into a replay, so that a wrong one does not surface a million updates later."""
 
 from __future__ import annotations
+
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -13,12 +15,15 @@ __all__ = ["check_frame", "check_outcome", "checked_action"]
 _LARGEST_FLOAT32 = float(np.finfo(np.float32).max)
 
 
-def check_frame(frame: NDArray[np.uint8], layout: Layout) -> None:
-    """Raise unless `frame` is [C, H, W] of uint8."""
-    if not isinstance(frame, np.ndarray) or frame.dtype != np.uint8:
-        raise DtypeError(f"a frame must be a numpy array of uint8, got {getattr(frame, 'dtype', type(frame).__name__)}")
+def check_frame(frame: NDArray[Any], layout: Layout) -> None:
+    """Raise unless `frame` is an array of the layout's shape and dtype, and finite."""
+    if not isinstance(frame, np.ndarray) or frame.dtype != layout.dtype:
+        got = getattr(frame, "dtype", type(frame).__name__)
+        raise DtypeError(f"a frame must be a numpy array of {layout.dtype}, got {got}")
     if frame.shape != layout.frame_shape:
         raise ShapeError(f"a frame must be {list(layout.frame_shape)}, got {list(frame.shape)}")
+    if layout.dtype != "uint8" and not np.isfinite(frame).all():
+        raise ReplayError("a frame must be finite, got NaN or infinity")
 
 
 def checked_action(action: ArrayLike, layout: Layout) -> NDArray[np.float32]:

@@ -1,4 +1,4 @@
-"""What a replay holds and how large it is: the numbers that memory, files and forecast agree on."""
+"""The content and the size of a replay: the numbers that memory, files and forecast share."""
 
 from __future__ import annotations
 
@@ -10,32 +10,34 @@ from typing import NamedTuple
 from pamd.config import check_choice, check_whole
 from pamd.errors import ConfigError
 
-__all__ = ["ASSUMED_RATIO", "CHUNK", "MINIMUM_MARGIN", "STORAGES", "Column", "Layout", "ReplayConfig"]
+__all__ = ["ASSUMED_RATIO", "CHUNK", "DTYPES", "MINIMUM_MARGIN", "STORAGES", "Column", "Layout", "ReplayConfig"]
 
 STORAGES = ("memory", "mmap", "compressed")
 
-# Frames compressed together. More make them smaller, and a sample unpack more that it does not need.
+DTYPES = {"uint8": ("frames.u8", "u1"), "float32": ("frames.f32", "<f4")}
+"""The data types of frames, each with its file and its numpy type."""
+
+# Frames that are compressed together. A larger chunk compresses better, but sampling decompresses more unneeded frames.
 CHUNK = 4
 
-# What `compressed` takes for granted, below the 4 that plain backgrounds give; up to SMALL bytes it assumes nothing.
+# The assumed compression ratio; plain backgrounds reach 4. Up to SMALL bytes nothing is assumed.
 ASSUMED_RATIO = 3
 SMALL = 2**28
 
-# Two checkpoints of at least one loop iteration each, and an iteration may write two slots: the last frame of an
-# episode and the first of the next.
+# Two checkpoints are at least one loop iteration apart each, and an iteration may write two slots: the last frame of an
+# episode and the first frame of the next.
 MINIMUM_MARGIN = 4
 
 
 @dataclass(frozen=True)
 class ReplayConfig:
     capacity: int = 1_000_000
-    """How many of the newest frames can be sampled."""
+    """The number of newest frames that can be sampled."""
     storage: str = "memory"
-    """`memory`; `mmap`: the frames live in a file, and memory is what the system spares to cache it; or `compressed`:
-    in memory, four consecutive frames at a time made small by zstd. Plain backgrounds become about four times smaller
-    and a batch takes twenty times longer to sample; video and noise hardly shrink. A third of the size is set
-    aside (all of it up to 256 MB), and frames that do not fit there end the run with a ResourceError, video within its
-    first 1024 frames."""
+    """`memory`; `mmap`: the frames are in a file, which the system caches; or `compressed`: in memory, four consecutive
+    frames at a time, compressed by zstd. Plain backgrounds become about four times smaller and sampling a batch takes
+    twenty times longer; videos and noise hardly shrink. A third of the uncompressed size is allocated (all of it up to
+    256 MB). Frames that do not fit end the run with a ResourceError, videos within the first 1024 frames."""
 
     def __post_init__(self) -> None:
         check_whole("replay", "capacity", self.capacity, 1)
@@ -43,7 +45,7 @@ class ReplayConfig:
 
 
 class Column(NamedTuple):
-    """One kind of value, one row per slot."""
+    """One file of values, with one row per slot."""
 
     file: str
     dtype: str
@@ -56,29 +58,38 @@ class Column(NamedTuple):
 
 @dataclass(frozen=True)
 class Layout:
-    """The shape of one replay. Memory rings have `capacity` slots, the files `slots` = `capacity` + `margin`."""
+    """The shape of one replay. Rings in memory have `capacity` slots; files have `slots` = `capacity` + `margin`."""
 
     capacity: int
     margin: int
-    frame_shape: tuple[int, int, int]
-    """[C, H, W]"""
+    frame_shape: tuple[int, ...]
+    """[C, H, W] for pixels, [n] for state vectors. Frames are stacked along the first axis."""
     action_dim: int
     frame_stack: int
     storage: str
+    dtype: str = "uint8"
+    """`uint8` or `float32`: the data type of the frames."""
 
     def __post_init__(self) -> None:
         ReplayConfig(self.capacity, self.storage)
         check_whole("replay", "margin", self.margin, 0)
         check_whole("replay", "action_dim", self.action_dim, 1)
         check_whole("replay", "frame_stack", self.frame_stack, 1)
-        if not isinstance(self.frame_shape, tuple) or len(self.frame_shape) != 3:
-            raise ConfigError(f"replay: frame_shape must be a tuple (C, H, W), got {self.frame_shape!r}")
-        for name, length in zip(("channels", "height", "width"), self.frame_shape, strict=True):
-            check_whole("replay: frame_shape", name, length, 1)
+        check_choice("replay", "dtype", self.dtype, tuple(DTYPES))
+        if self.storage == "compressed" and self.dtype != "uint8":
+            raise ConfigError(
+                f"replay: storage 'compressed' cannot be combined with dtype {self.dtype!r}; use 'memory' or 'mmap'"
+            )
+        if not isinstance(self.frame_shape, tuple) or not self.frame_shape:
+            raise ConfigError(
+                f"replay: frame_shape must be a tuple such as (C, H, W) or (n,), got {self.frame_shape!r}"
+            )
+        for axis, length in enumerate(self.frame_shape):
+            check_whole("replay: frame_shape", f"axis {axis}", length, 1)
         if self.capacity < self.frame_stack + 1:
             raise ConfigError(
                 f"replay: capacity {self.capacity} cannot hold one transition of frame_stack {self.frame_stack}; "
-                f"at least {self.frame_stack + 1} are needed"
+                f"it must be at least {self.frame_stack + 1}"
             )
 
     @property
@@ -87,9 +98,9 @@ class Layout:
 
     @property
     def columns(self) -> Mapping[str, Column]:
-        """What a slot holds: a frame, the step that was taken from it, and its age in its episode."""
+        """The content of a slot: a frame, the step that was taken from it, and its age in its episode."""
         return {
-            "frames": Column("frames.u8", "u1", self.frame_shape),
+            "frames": Column(*DTYPES[self.dtype], self.frame_shape),
             "actions": Column("actions.f32", "<f4", (self.action_dim,)),
             "rewards": Column("rewards.f32", "<f4", ()),
             "terminated": Column("terminated.u8", "u1", ()),
@@ -98,35 +109,35 @@ class Layout:
 
     @property
     def step_columns(self) -> Mapping[str, Column]:
-        """All but the frames. In memory with every storage: 33 bytes a slot are not worth a page fault."""
+        """All columns but the frames. They are always in memory: 33 bytes a slot are not worth a page fault."""
         return {name: column for name, column in self.columns.items() if name != "frames"}
 
     @property
     def memory(self) -> int:
         """Bytes in memory."""
         frame = self.columns["frames"].row_bytes
-        # The chunks, begin and end of each, and the one that is not complete.
+        # The chunks, begin and end of each, and the incomplete chunk.
         compressed = self.chunk_memory + 16 * self.chunks + CHUNK * frame
         frames = {"memory": self.capacity * frame, "mmap": 0, "compressed": compressed}[self.storage]
         return frames + self.capacity * sum(column.row_bytes for column in self.step_columns.values())
 
     @property
     def chunks(self) -> int:
-        """How many cover the window, wherever in a chunk it begins and ends, and one more that is on its way out."""
+        """The number of chunks that cover the window, wherever it begins, and one more that is being replaced."""
         return self.capacity // CHUNK + 2
 
     @property
     def chunk_memory(self) -> int:
-        """Bytes for the chunks: what incompressible ones take, or where that is much, what is assumed."""
+        """Bytes for the chunks: the incompressible size, or the assumed size where that is large."""
         worst = self._incompressible
         return max(min(worst, SMALL), -(-worst // ASSUMED_RATIO))
 
     @property
     def assumed_ratio(self) -> float:
-        """How many times smaller the frames must become to fit; 1 where nothing is assumed."""
+        """The compression ratio that the frames must reach to fit; 1 where nothing is assumed."""
         return self._incompressible / self.chunk_memory if self.storage == "compressed" else 1.0
 
     @property
     def _incompressible(self) -> int:
-        # One chunk more: none lies across the end of the memory, so up to one is lost there.
+        # One more chunk: no chunk lies across the end of the memory, so up to one chunk is unused there.
         return (self.chunks + 1) * CHUNK * self.columns["frames"].row_bytes

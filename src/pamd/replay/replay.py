@@ -1,8 +1,8 @@
-"""The replay: frames go in one by one, batches of stacked transitions come out.
+"""The replay: it stores single frames and samples batches of stacked transitions.
 
-Exact resume rests on one rule. Only the newest `capacity` frames, the window, are ever sampled, and the files have room
-for `margin` more. A run that is killed has written past its last checkpoint, but only into rows that neither of the two
-newest checkpoints' windows needs: `add` and `start` refuse to go further, and `needs_sync` says so in good time.
+Exact resume depends on one rule. Only the newest `capacity` frames, the window, are sampled, and the files have room
+for `margin` more. A killed run has written past its last checkpoint, but only into rows that the windows of the two
+newest checkpoints do not need. `add` and `start` refuse to go further; `needs_sync` announces this early enough.
 """
 
 from __future__ import annotations
@@ -16,13 +16,15 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from pamd.config import check_whole
 from pamd.errors import ConfigError, ReplayError
 from pamd.replay import files
 from pamd.replay.compressed import zstd
 from pamd.replay.frames import Frame
+from pamd.replay.grow import grow
 from pamd.replay.inputs import check_frame, check_outcome, checked_action
 from pamd.replay.layout import MINIMUM_MARGIN, Layout, ReplayConfig
-from pamd.replay.resources import check_resources, forecast
+from pamd.replay.resources import check_resources, layout_forecast
 from pamd.replay.ring import Counters, Ring
 from pamd.replay.storage import Storage
 
@@ -34,7 +36,7 @@ __all__ = ["Replay"]
 
 
 class Replay:
-    """Made by `create` or `open`. Not for two threads at once."""
+    """Built by `create` or `open`. It must not be shared between threads."""
 
     def __init__(self, storage: Storage, manifest: files.Manifest, read_only: bool = False) -> None:
         self.layout = manifest.layout
@@ -42,35 +44,37 @@ class Replay:
         self._storage = storage
         self._manifest = manifest
         self._ring = Ring(storage.age, self.layout.frame_stack, manifest.state.written)
-        self._buffers: dict[int, Buffers] = {}
+        self._buffers: dict[tuple[int, bool], Buffers] = {}
 
     @staticmethod
     def create(
         config: ReplayConfig,
         *,
-        frame_shape: tuple[int, int, int],
+        frame_shape: tuple[int, ...],
         action_dim: int,
         frame_stack: int = 3,
+        dtype: str = "uint8",
         margin: int = 0,
         directory: str | os.PathLike[str] | None = None,
         overwrite: bool = False,
     ) -> Replay:
-        """An empty replay of frames [C, H, W]. Without a directory it lives in memory only and cannot `sync`.
+        """An empty replay of frames such as [C, H, W] of uint8, or [n] of float32.
 
-        `margin`: at least twice the number of frames written between two checkpoints, and two.
+        Without a directory it is in memory only and cannot `sync`. `margin` must be at least twice the number of frames
+        between two checkpoints, plus two.
         """
-        layout = Layout(config.capacity, margin, frame_shape, action_dim, frame_stack, config.storage)
+        layout = Layout(config.capacity, margin, frame_shape, action_dim, frame_stack, config.storage, dtype)
         if directory is None and config.storage == "mmap":
-            raise ConfigError("replay: storage 'mmap' needs a directory")
+            raise ConfigError("replay: storage 'mmap' requires a directory")
         if config.storage == "compressed":
-            zstd()  # Missing, it is missed before any file is made.
+            zstd()  # A missing package is reported before any file is created.
         if directory is not None and margin < MINIMUM_MARGIN:
             raise ConfigError(f"replay: with a directory margin must be at least {MINIMUM_MARGIN}, got {margin}")
         manifest = files.Manifest(layout)
         place = None if directory is None else Path(directory)
         if place is not None and (place / files.MANIFEST).exists() and not overwrite:
             raise ReplayError(f"{place} holds a replay already: open it, or create with overwrite=True")
-        check_resources(forecast(config, layout.frame_shape, action_dim, margin), place)
+        check_resources(layout_forecast(layout), place)
         if place is None:
             return Replay(Storage(layout, None), manifest)
         files.create(place, layout)
@@ -86,9 +90,9 @@ class Replay:
         read_only: bool = False,
         storage: str | None = None,
     ) -> Replay:
-        """A replay as it was at the last sync, or at the one whose `state` a checkpoint kept: one of the last two.
+        """The replay as it was at the last sync, or at that of a checkpoint's `state`, which is one of the last two.
 
-        `storage`: another than it was written with; `mmap` reads a large replay without loading it.
+        `storage` may differ from the one it was written with; `mmap` reads a large replay without loading it.
         """
         place = Path(directory)
         manifest = files.Manifest.load(place)
@@ -96,17 +100,23 @@ class Replay:
             ReplayConfig(storage=storage)
             manifest = dataclasses.replace(manifest, layout=dataclasses.replace(manifest.layout, storage=storage))
         layout = manifest.layout
-        files.check(place, layout)
+        files.check(place, manifest)
         if state is not None:
             manifest = manifest.at(files.State.of(state), place)
-        config = ReplayConfig(layout.capacity, layout.storage)
-        cost = forecast(config, layout.frame_shape, layout.action_dim, layout.margin)
-        check_resources(cost, None if read_only else place)
+        check_resources(layout_forecast(layout), None if read_only else place)
         replay = Replay(_loaded(manifest, place, read_only), manifest, read_only)
         if not read_only:
-            # From here on the files follow this run; a sync that came after `state` holds no longer.
+            # From now on the files follow this run; a sync after `state` is no longer valid.
             manifest.save(place)
         return replay
+
+    @staticmethod
+    def grow(directory: str | os.PathLike[str], capacity: int) -> None:
+        """Enlarge the replay on disk to `capacity` frames, so that a finished run can be extended.
+
+        This requires that no frame was ever overwritten. A kill at any point leaves the old or the new replay.
+        """
+        grow(Path(directory), capacity)
 
     def __len__(self) -> int:
         """The number of transitions that can be sampled."""
@@ -114,25 +124,25 @@ class Replay:
 
     @property
     def written(self) -> int:
-        """The number of frames written so far, overwritten ones included."""
+        """The number of frames written so far, including overwritten ones."""
         return self._ring.written
 
     @property
     def needs_sync(self) -> bool:
-        """True where half of the margin is used up: checkpoint before the next iteration of the loop."""
+        """True where half of the margin is used: write a checkpoint before the next iteration of the loop."""
         since = self.written - max(self._manifest.state.written, self.layout.capacity)
         # One less than half: an iteration may write two frames, the last of an episode and the first of the next.
         return bool(self._manifest.syncs) and since >= self.layout.margin // 2 - 1
 
     def start(self, frame: Frame) -> None:
-        """The first frame [C, H, W] of an episode. One that is under way is left at its last frame."""
+        """Add the first frame of an episode. An unfinished episode ends at its last frame."""
         check_frame(frame, self.layout)
         self._append(frame, age=0)
 
     def add(self, action: ArrayLike, reward: float, terminated: bool, frame: Frame) -> None:
-        """What was done in the last frame, what came of it, and the frame that followed.
+        """Add the action [A] taken in the last frame, its reward, and the next frame.
 
-        `action`: [A]; `frame`: [C, H, W]; `terminated`: the episode is over for good, which a time limit is not.
+        `terminated` means that the task itself ended the episode; it is False at a time limit.
         """
         check_frame(frame, self.layout)
         row = checked_action(action, self.layout)
@@ -145,34 +155,38 @@ class Replay:
         """[N]: all transitions that can be sampled, oldest first, for `take`."""
         return self._ring.usable_counters()
 
-    def take(self, transitions: Counters, buffer: int = 0) -> Batch:
-        """The given transitions [B] as a batch; `buffer` as in `sample`."""
+    def take(self, transitions: Counters, buffer: int = 0, *, n_step: int = 1, gamma: float = 1.0) -> Batch:
+        """The given transitions [B] as a batch; the other arguments are those of `sample`."""
         usable = self._ring.usable(transitions)
         if transitions.ndim != 1 or not len(transitions) or not usable.all():
             bad = transitions[~usable][:5].tolist()
             raise ReplayError(
-                f"take wants [B] transitions of this replay, got {list(transitions.shape)}, unknown: {bad}"
+                f"take requires [B] transitions of this replay, got {list(transitions.shape)}, unknown: {bad}"
             )
-        return self._filled(transitions, buffer)
+        return self._filled(transitions, buffer, n_step, gamma)
 
-    def sample(self, batch_size: int, rng: np.random.Generator, buffer: int = 0) -> Batch:
-        """`batch_size` transitions, uniform and independent of each other.
+    def sample(
+        self, batch_size: int, rng: np.random.Generator, buffer: int = 0, *, n_step: int = 1, gamma: float = 1.0
+    ) -> Batch:
+        """`batch_size` transitions, drawn uniformly and independently.
 
-        The tensors are views of memory that belongs to `buffer` and hold until the next call with the same `buffer`;
-        two numbers in turn keep two batches alive. `obs` and `next_obs` share frames: do not write into them.
+        With `n_step` above 1, `Batch.n_step` holds the returns of so many steps, discounted by `gamma`; the transitions
+        are the same. The tensors are views of memory that belongs to `buffer`, valid until the next call with the same
+        `buffer` and the same choice of one or several steps; two alternating numbers keep two batches valid. `obs` and
+        `next_obs` share frames: do not write to them.
         """
-        return self._filled(self._ring.draw(batch_size, rng), buffer)
+        return self._filled(self._ring.draw(batch_size, rng), buffer, n_step, gamma)
 
     def sync(self) -> dict[str, int]:
-        """Make all that was written durable; the state to keep in the checkpoint.
+        """Make all frames durable; returns the state for the checkpoint.
 
-        Once per checkpoint, and complete the checkpoint before the next frame: from then on the last two syncs can be
-        opened again, and no others.
+        Call this once per checkpoint, and complete the checkpoint before the next frame. From then on only the last two
+        syncs can be opened.
         """
         if self.read_only:
             raise ReplayError("this replay was opened read-only")
         place = self._storage.place
-        # The last frame at the sync before had no step yet; frames that left the window are not needed.
+        # The last frame had no step yet at the sync before. Frames that left the window are not needed.
         first = max(self._manifest.state.written - 1, self._ring.start)
         self._storage.save(first, self.written)
         state = files.State(self.written, len(self))
@@ -185,17 +199,17 @@ class Replay:
         if self.read_only:
             raise ReplayError("this replay was opened read-only")
         self._check_margin()
-        # The frame first: where the disk is full, nothing else has changed.
+        # The frame comes first: if the disk is full, nothing else has changed.
         self._storage.frames.write(self.written, frame)
         self._ring.append(age)
 
     def _check_margin(self) -> None:
-        """Let go of the third-last sync, then see that the next frame spares the other two."""
+        """Drop the third-last sync, then check that the next frame overwrites nothing of the other two."""
         syncs = self._manifest.syncs
         if not syncs:
             return
         if len(syncs) > 2:
-            # On disk as well, before anything is overwritten.
+            # Also on disk, before anything is overwritten.
             manifest = self._manifest.last_two()
             manifest.save(self._storage.place)
             self._manifest = manifest
@@ -210,23 +224,27 @@ class Replay:
     def _newest_frame(self) -> int:
         newest = self.written - 1
         if newest < 0:
-            raise ReplayError("add before start: the replay has no frame that an action could follow")
+            raise ReplayError("add before start: the replay has no frame in which an action could be taken")
         before = (newest - 1) % self.layout.capacity
         if self._storage.age[newest % self.layout.capacity] > 0 and self._storage.terminated[before]:
             raise ReplayError("add after the end: the episode has terminated; start the next one")
         return newest
 
-    def _filled(self, counters: Counters, buffer: int) -> Batch:
+    def _filled(self, counters: Counters, buffer: int, n_step: int, gamma: float) -> Batch:
         from pamd.replay.sample import Buffers  # Imported here: a process that only collects needs no torch.
 
-        buffers = self._buffers.get(buffer)
+        check_whole("replay", "n_step", n_step, 1)
+        if not 0 <= gamma <= 1:
+            raise ConfigError(f"replay: gamma must lie in [0, 1], got {gamma!r}")
+        key = (buffer, n_step > 1)
+        buffers = self._buffers.get(key)
         if buffers is None or len(buffers.batch) != len(counters):
-            buffers = self._buffers[buffer] = Buffers(len(counters), self.layout)
-        return buffers.fill(self._storage, self._ring, counters)
+            buffers = self._buffers[key] = Buffers(len(counters), self.layout, with_n_step=n_step > 1)
+        return buffers.fill(self._storage, self._ring, counters, n_step, gamma)
 
 
 def _loaded(manifest: files.Manifest, directory: Path, read_only: bool) -> Storage:
-    """The storage with the window of `manifest` in it, checked."""
+    """The storage with the window of `manifest` loaded and checked."""
     layout, state = manifest.layout, manifest.state
     storage = Storage(layout, directory, read_only)
     storage.load(max(0, state.written - layout.capacity), state.written)

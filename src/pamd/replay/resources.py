@@ -1,4 +1,4 @@
-"""What a replay will take, and whether the machine has it, before anything is allocated."""
+"""The forecast of a replay's memory and disk, and the check that the machine has them, before any allocation."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from pamd.errors import ResourceError
-from pamd.replay.layout import Layout, ReplayConfig
+from pamd.replay.layout import DTYPES, Layout, ReplayConfig
 
-__all__ = ["Forecast", "available_disk", "available_memory", "check_resources", "forecast"]
+__all__ = ["Forecast", "available_disk", "available_memory", "check_resources", "forecast", "layout_forecast"]
 
 _PROC = Path("/proc")
 _CGROUPS = Path("/sys/fs/cgroup")
@@ -22,25 +22,31 @@ class Forecast:
 
     bytes_memory: int
     bytes_disk: int
-    """With a directory; without one it is nothing."""
+    """The size of the files; a replay without a directory has none."""
     bytes_per_transition: float
-    """Of the memory, or with `mmap` of the disk."""
+    """Bytes of memory, or of disk with `mmap`."""
     assumed_ratio: float = 1.0
-    """How many times smaller `compressed` must make the frames: an assumption. More memory is never taken, and frames
-    that do not fit are an error. 1 where nothing is assumed."""
+    """The compression ratio that `compressed` assumes; 1 where nothing is assumed. It never allocates more memory, and
+    frames that do not fit are an error."""
 
 
-def forecast(config: ReplayConfig, frame_shape: tuple[int, int, int], action_dim: int, margin: int) -> Forecast:
-    """What a replay of frames [C, H, W] will take once it is full."""
-    # The stack costs nothing: it is made at sampling.
-    layout = Layout(config.capacity, margin, frame_shape, action_dim, frame_stack=1, storage=config.storage)
+def forecast(
+    config: ReplayConfig, frame_shape: tuple[int, ...], action_dim: int, margin: int, dtype: str = "uint8"
+) -> Forecast:
+    """The memory and disk of a full replay."""
+    # The frame stack costs nothing: it is built at sampling.
+    return layout_forecast(Layout(config.capacity, margin, frame_shape, action_dim, 1, config.storage, dtype))
+
+
+def layout_forecast(layout: Layout) -> Forecast:
+    """The memory and disk of a full replay of this layout."""
     disk = layout.slots * sum(column.row_bytes for column in layout.columns.values())
-    full = disk if config.storage == "mmap" else layout.memory
-    return Forecast(layout.memory, disk, full / config.capacity, layout.assumed_ratio)
+    full = disk if layout.storage == "mmap" else layout.memory
+    return Forecast(layout.memory, disk, full / layout.capacity, layout.assumed_ratio)
 
 
 def check_resources(forecast: Forecast, directory: str | os.PathLike[str] | None) -> None:
-    """Raise ResourceError where memory, or the disk of `directory`, is too small for the forecast."""
+    """Raise ResourceError where the memory, or the disk of `directory`, is too small for the forecast."""
     memory = available_memory()
     if forecast.bytes_memory > memory:
         assumed = f", if frames become {forecast.assumed_ratio:.1f} times smaller" if forecast.assumed_ratio > 1 else ""
@@ -62,12 +68,12 @@ def check_resources(forecast: Forecast, directory: str | os.PathLike[str] | None
 
 
 def available_memory() -> int:
-    """Bytes that this process can still take: the machine's, or its control group's where that is less."""
+    """Bytes that this process can still allocate: the machine's, or those of its control group where they are fewer."""
     return min([_machine_memory(), *_cgroup_memory()])
 
 
 def available_disk(directory: str | os.PathLike[str]) -> int:
-    """Bytes free where `directory` is, or where it would be made."""
+    """Free bytes on the disk where `directory` is, or would be created."""
     path = Path(directory).absolute()
     while not path.exists():
         path = path.parent
@@ -79,12 +85,12 @@ def _machine_memory() -> int:
         name, _, value = line.partition(":")
         if name == "MemAvailable":
             return int(value.split()[0]) * 1024
-    # Not Linux: the whole of the memory is the best that is known.
+    # Not Linux: only the total memory is known.
     return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
 
 
 def _cgroup_memory() -> list[int]:
-    """What each control group above this process leaves; a container may show its own group as the root."""
+    """The free memory of each control group of this process; a container may show its own group as the root."""
     left = []
     for line in _lines(_PROC / "self" / "cgroup"):
         _, controllers, path = line.split(":", 2)
@@ -104,15 +110,15 @@ def _left_in(group: Path, limit_name: str, usage_name: str, cache_name: str) -> 
     limit, usage = _lines(group / limit_name), _lines(group / usage_name)
     if not limit or not usage or limit[0] == "max":
         return None
-    # Files that were read and are not in use count as usage, but give way.
+    # Cached files count as usage, but the system frees them on demand.
     statistics = dict(line.split(" ", 1) for line in _lines(group / "memory.stat"))
     return max(0, int(limit[0]) - int(usage[0]) + int(statistics.get(cache_name, 0)))
 
 
 def _already_taken(directory: Path) -> int:
-    """What the files of a replay in `directory` occupy by now: they are sparse until they are full."""
-    layout = Layout(2, 0, (1, 1, 1), action_dim=1, frame_stack=1, storage="memory")
-    paths = [directory / column.file for column in layout.columns.values()]
+    """The present size of the files of a replay in `directory`, which are sparse until they are full."""
+    layouts = [Layout(2, 0, (1,), action_dim=1, frame_stack=1, storage="memory", dtype=dtype) for dtype in DTYPES]
+    paths = {directory / column.file for layout in layouts for column in layout.columns.values()}
     return sum(path.stat().st_blocks * 512 for path in paths if path.is_file())
 
 

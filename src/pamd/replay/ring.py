@@ -1,7 +1,7 @@
-"""Which frames make which transition: the arithmetic of the ring, in plain numpy.
+"""The arithmetic of the ring, in plain numpy: the frames of each transition.
 
-Frames are counted from 0 as they are written and never renumbered; frame `c` lives in slot `c % capacity`. Transition
-`c` is the step from frame `c` to frame `c + 1`: its counter names it.
+Frames are counted from 0 as they are written and never renumbered. Frame `c` is in slot `c % capacity`. Transition `c`
+is the step from frame `c` to frame `c + 1`.
 """
 
 from __future__ import annotations
@@ -15,15 +15,15 @@ __all__ = ["Counters", "Ring"]
 
 Counters = NDArray[np.int64]
 
-# Below this share of usable transitions (many tiny episodes) listing them all is faster than drawing until enough fit.
+# Below this share of usable transitions (many tiny episodes), listing them all is faster than rejection sampling.
 _LEAST_ACCEPTANCE = 0.25
 
 
 class Ring:
-    """The window: the newest `capacity` frames, and which transitions lie wholly inside it."""
+    """The window, that is the newest `capacity` frames, and the transitions that lie inside it."""
 
     def __init__(self, age: NDArray[np.int32], frame_stack: int, written: int = 0) -> None:
-        """`age`: [capacity], shared with the storage; 0 for the first frame of an episode, then 1, 2, ..."""
+        """`age`: [capacity], shared with the storage: 0 for the first frame of an episode, then 1, 2, ..."""
         self.age = age
         self.frame_stack = frame_stack
         self.written = written
@@ -39,12 +39,12 @@ class Ring:
         return max(0, self.written - self.capacity)
 
     def append(self, age: int) -> None:
-        """Take in frame `written`, the `age`-th of its episode."""
+        """Add frame `written`, which is the `age`-th of its episode."""
         if self.written >= self.capacity:
             self.transitions -= self._lost_with_the_oldest()
         self.age[self.written % self.capacity] = age
         self.written += 1
-        # The transition to the frame just written is whole, because the capacity is at least frame_stack + 1.
+        # The capacity is at least frame_stack + 1, so the transition to the new frame is usable.
         self.transitions += age > 0
 
     def age_of(self, counters: Counters) -> Counters:
@@ -52,7 +52,7 @@ class Ring:
         return self.age[counters % self.capacity].astype(np.int64)
 
     def usable(self, counters: Counters) -> NDArray[np.bool_]:
-        """[...] -> [...]: where the transition exists and all frames of both its stacks are in the window."""
+        """[...] -> [...]: whether the transition exists and all frames of both its stacks are in the window."""
         inside = (counters >= self.start) & (counters < self.written - 1)
         unbroken = self.age_of(counters + 1) == self.age_of(counters) + 1
         whole = self._first_frame(counters) >= self.start
@@ -63,20 +63,32 @@ class Ring:
         counters = np.arange(self.start, self.written - 1, dtype=np.int64)
         return counters[self.usable(counters)]
 
-    def frames_of(self, counters: Counters) -> Counters:
+    def steps_ahead(self, counters: Counters, n_step: int) -> Counters:
+        """[B] usable transitions -> [B]: their next steps in the same episode and in the window, at most `n_step`."""
+        k = np.arange(1, n_step + 1)
+        frames = counters[:, None] + k
+        # The frames of the next episode are younger, so the equal ages come first.
+        same_episode = self.age_of(frames) == self.age_of(counters)[:, None] + k
+        return np.asarray((same_episode & (frames < self.written)).sum(axis=1))
+
+    def frames_of(self, counters: Counters, steps: Counters | None = None) -> Counters:
         """[B] -> [B, frame_stack + 1]: the first `frame_stack` make the state, the last `frame_stack` the next state.
 
-        One run serves both stacks, also where the episode is younger than the stack and its first frame repeats:
-        both states belong to the same episode, so both are clipped at the same frame.
+        With `steps` [B], `frame_stack` more columns make the state after that many steps. The first frame of an
+        episode repeats where the episode is shorter than the stack. All states of a row belong to the same episode, so
+        they are clipped at the same frame, and the state and the next state can share their frames.
         """
-        run = counters[:, None] + np.arange(1 - self.frame_stack, 2)
+        stack = np.arange(1 - self.frame_stack, 2)
+        frames = counters[:, None] + stack
+        if steps is not None:
+            frames = np.concatenate([frames, (counters + steps)[:, None] + stack[:-1]], axis=1)
         first_of_episode = counters - self.age_of(counters)
-        return np.asarray(np.maximum(run, first_of_episode[:, None]))
+        return np.asarray(np.maximum(frames, first_of_episode[:, None]))
 
     def draw(self, amount: int, rng: np.random.Generator) -> Counters:
         """[amount]: usable transitions, each drawn uniformly and independently."""
         if amount < 1 or self.transitions < amount:
-            raise ReplayError(f"a batch of {amount} was asked for; the replay holds {self.transitions} transitions")
+            raise ReplayError(f"a batch of {amount} was requested; the replay holds {self.transitions} transitions")
         if self.transitions < _LEAST_ACCEPTANCE * (self.written - 1 - self.start):
             every = self.usable_counters()
             return every[rng.integers(len(every), size=amount)]
@@ -90,7 +102,7 @@ class Ring:
         return drawn
 
     def check(self) -> None:
-        """Raise ReplayError unless the ages are those of whole episodes, one after the other."""
+        """Raise ReplayError unless the ages are those of consecutive episodes."""
         counters = np.arange(self.start, self.written, dtype=np.int64)
         age = self.age_of(counters)
         broken = (age < 0) | (age > counters)
@@ -100,13 +112,13 @@ class Ring:
             before = age[max(0, at - 1) : at].tolist()
             raise ReplayError(
                 f"frame {counters[at]} of the replay has age {age[at]} after {before or 'none'}; "
-                "an age is 0 or one more than the one before"
+                "an age must be 0 or one more than the age before"
             )
 
     def _first_frame(self, counters: Counters) -> Counters:
         return counters - np.minimum(self.frame_stack - 1, self.age_of(counters))
 
     def _lost_with_the_oldest(self) -> int:
-        """How many transitions need the oldest frame: several where it is the repeated first of an episode."""
+        """The number of transitions that need the oldest frame; several where it is the first of an episode."""
         needing = np.arange(self.start, self.start + self.frame_stack, dtype=np.int64)
         return int(np.count_nonzero(self.usable(needing) & (self._first_frame(needing) == self.start)))

@@ -1,4 +1,4 @@
-"""The columns of a replay: the steps in rings in memory, and the frames as `Frames` keeps them."""
+"""The columns of a replay: the steps in rings in memory, and the frames in a `Frames`."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ __all__ = ["Storage"]
 
 
 class Storage:
-    """The columns of one replay, and their files where it has a directory."""
+    """The columns of one replay, and their files if it has a directory."""
 
     def __init__(self, layout: Layout, directory: Path | None, read_only: bool = False) -> None:
         self.layout = layout
@@ -40,11 +40,11 @@ class Storage:
     @property
     def place(self) -> Path:
         if self._directory is None:
-            raise ReplayError("this replay was made without a directory: it lives in memory only and cannot be saved")
+            raise ReplayError("this replay has no directory: it is in memory only and cannot be saved")
         return self._directory
 
     def write_step(self, counter: int, action: NDArray[np.float32], reward: float, terminated: bool) -> None:
-        """What was done in frame `counter`, and what came of it."""
+        """Store the action that was taken in frame `counter` and its result."""
         slot = counter % self.layout.capacity
         self.actions[slot] = action
         self.rewards[slot] = reward

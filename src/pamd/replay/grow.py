@@ -1,0 +1,52 @@
+"""Growing a replay on disk.
+
+Frame `c` is row `c % slots` of its files. As long as no frame was overwritten this is row `c`, so larger files hold the
+same rows. A kill after any step leaves a replay that opens: the old one until the last step, the new one after it.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+from pathlib import Path
+
+from pamd.errors import ReplayError
+from pamd.replay.files import Manifest, check, explained
+from pamd.replay.layout import Layout
+from pamd.replay.resources import check_resources, layout_forecast
+
+__all__ = ["grow"]
+
+
+def grow(directory: Path, capacity: int) -> None:
+    """Enlarge the replay in `directory` to `capacity` frames."""
+    manifest = Manifest.load(directory)
+    check(directory, manifest)
+    grown = _grown(manifest, capacity, directory)
+    check_resources(layout_forecast(grown), directory)
+    # An interrupted attempt at another capacity is undone first, so that the manifest names every size of a file.
+    _resize(directory, manifest.layout)
+    dataclasses.replace(manifest, growing_to=capacity).save(directory)
+    _resize(directory, grown)
+    dataclasses.replace(manifest, layout=grown, growing_to=None).save(directory)
+
+
+def _grown(manifest: Manifest, capacity: int, directory: Path) -> Layout:
+    layout, written = manifest.layout, manifest.state.written
+    grown = dataclasses.replace(layout, capacity=capacity)
+    if capacity < layout.capacity:
+        raise ReplayError(f"the replay in {directory} has capacity {layout.capacity}; it cannot shrink to {capacity}")
+    if written > layout.capacity:
+        raise ReplayError(
+            f"the replay in {directory} cannot grow: {written} frames were written to a capacity of {layout.capacity}, "
+            "so the oldest ones are overwritten"
+        )
+    return grown
+
+
+def _resize(directory: Path, layout: Layout) -> None:
+    with explained(directory):
+        for column in layout.columns.values():
+            with open(directory / column.file, "r+b") as file:
+                file.truncate(layout.slots * column.row_bytes)
+                os.fsync(file.fileno())
