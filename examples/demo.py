@@ -17,8 +17,8 @@ from rich.table import Table
 
 from pamd.config import to_json
 from pamd.configuration import configure
-from pamd.report import learning_curves, load_curve
-from pamd.report.load import read_rows
+from pamd.report import learning_curves, load_run
+from pamd.report.logs import read_log
 from pamd.training.config import Runtime, run_name
 
 TASK, METHODS, DECISIONS, RANDOM = "cheetah_run", ("dbc-det", "dbc-det+pamd"), 10_000, 500
@@ -96,8 +96,8 @@ def watch(processes: dict[str, subprocess.Popen[bytes]], runs: dict[str, Path], 
 def table(runs: dict[str, Path]) -> Table:
     made = Table("method", "decision", "a second", "return at each evaluation (first: untrained)")
     for method, run in runs.items():
-        timing, evaluations = read_rows(run / "timing.jsonl"), read_rows(run / "eval.jsonl")
-        rows = read_rows(run / "train.jsonl")
+        timing, evaluations = read_log(run / "timing.jsonl").rows, read_log(run / "eval.jsonl").rows
+        rows = read_log(run / "train.jsonl").rows
         decision = rows[-1]["decisions"] if rows else 0
         rate = timing[-1]["decisions_per_second"] if timing else 0.0
         returns = " ".join(f"{row['return_mean']:.0f}" for row in evaluations)
@@ -107,7 +107,7 @@ def table(runs: dict[str, Path]) -> Table:
 
 def show(runs: dict[str, Path], console: Console, minutes: float) -> None:
     """Curves, videos and where they are."""
-    curves = [load_curve(run) for run in runs.values()]
+    curves = [load_run(run).curve for run in runs.values()]
     random_play = random_return(runs)
     written = learning_curves(
         curves, ROOT / "learning_curves", baseline=random_play, title=f"{TASK} from pixels, action repeat {REPEAT}"

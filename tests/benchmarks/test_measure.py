@@ -8,8 +8,9 @@ from pathlib import Path
 import pytest
 
 from pamd.benchmarks import BENCHMARKS, flops, scaling
-from pamd.benchmarks.measure import Options, Table, interleave, limit, ratio
+from pamd.benchmarks.measure import Options, interleave, limit, ratio, write_measured
 from pamd.cli.main import main
+from pamd.table import Table
 
 
 def test_contenders_take_turns_and_the_first_turn_does_not_count() -> None:
@@ -53,7 +54,8 @@ def test_the_changes_beside_ours_are_those_the_paper_prints() -> None:
 
 
 def test_a_table_is_written_with_the_machine_it_was_measured_on(tmp_path: Path) -> None:
-    Table("x", "title", [{"a": 1}], ["note"]).write(tmp_path / "deep" / "x.json", Options(threads=2, repetitions=3))
+    table = Table("x", "title", ["a"], [[1]], ["note"])
+    write_measured(table, tmp_path / "deep" / "x.json", Options(threads=2, repetitions=3))
     found = json.loads((tmp_path / "deep" / "x.json").read_text())
     assert found["rows"] == [{"a": 1}]
     assert found["machine"]["threads"] == 2

@@ -164,9 +164,9 @@ def test_the_metric_is_isolated_on_request(tmp_path: Path) -> None:
     "words",
     [
         ["report", "runs", "--out", "PLACE"],
-        ["sweep", "--tasks", "toy", "--methods", "sac", "--plan", "--root", "PLACE"],
-        ["reproduce", "parameter-match", "--root", "PLACE"],
-        ["envs", "preview", "toy", "--output", "PLACE"],
+        ["sweep", "--tasks", "toy", "--methods", "sac", "--plan", "--runs", "PLACE"],
+        ["reproduce", "parameter-match", "--runs", "PLACE"],
+        ["envs", "preview", "toy", "--out", "PLACE"],
     ],
 )
 def test_a_place_that_is_none_is_said_before_any_work(

@@ -97,7 +97,7 @@ def test_ctrl_c_keeps_what_was_computed(runs: dict[str, Path], tmp_path: Path) -
     os.kill(child.pid, signal.SIGINT)
     _, error = child.communicate()
     assert child.returncode == 130, error
-    assert "the same command goes on" in error
+    assert "rerun the same command to continue" in error
     kept = len(json.loads((out / "data.json").read_text())["curves"])
     assert 1 <= kept < 8
     assert (out / "residual.png").is_file()

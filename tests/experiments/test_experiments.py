@@ -110,7 +110,7 @@ def tiny() -> Iterator[str]:
 
 
 def test_from_name_to_artefact(tiny: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    words = ["reproduce", tiny, "--scale", "smoke", "--root", str(tmp_path), "--workers", "2"]
+    words = ["reproduce", tiny, "--scale", "smoke", "--runs", str(tmp_path), "--workers", "2"]
     assert main([*words, "--artefact-only"]) == 2
     assert "nothing to report" in capsys.readouterr().err
     assert main([*words, "--plan"]) == 0
@@ -135,7 +135,7 @@ def test_from_name_to_artefact(tiny: str, tmp_path: Path, capsys: pytest.Capture
 
 @pytest.mark.parametrize("name", ["lemma", "parameter-match"])
 def test_what_is_computed_is_tabulated(name: str, tmp_path: Path) -> None:
-    assert main(["reproduce", name, "--scale", "smoke", "--root", str(tmp_path), "--threads", "1"]) == 0
+    assert main(["reproduce", name, "--scale", "smoke", "--runs", str(tmp_path), "--threads", "1"]) == 0
     rows = json.loads((tmp_path / "artefacts" / f"{name}-smoke" / "table.json").read_text())["rows"]
     if name == "lemma":
         assert {row["violations"] for row in rows} == {0}
@@ -149,15 +149,15 @@ def test_what_is_computed_is_tabulated(name: str, tmp_path: Path) -> None:
     [
         (["tabel1"], "Did you mean 'table1'"),
         (["table1", "--scale", "cup"], "'cpu'"),
-        (["table1", "--plan", "--artefact-only"], "one of them"),
-        (["fig-mlp", "--discard-replay"], "reads the replay"),
-        (["lemma", "--artefact-only"], "it is computed"),
+        (["table1", "--plan", "--artefact-only"], "--plan cannot be combined with --artefact-only"),
+        (["fig-mlp", "--discard-replay"], "fig-mlp cannot be combined with --discard-replay: it reads the replay"),
+        (["lemma", "--artefact-only"], "it has no --artefact-only"),
         (["lemma", "--seeds", "1"], "it has no --seeds"),
         (["table1", "--methods", "dbc-dat"], "'dbc-det'"),
     ],
 )
 def test_bad_words(words: list[str], says: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["reproduce", *words, "--root", str(tmp_path)]) == 2
+    assert main(["reproduce", *words, "--runs", str(tmp_path)]) == 2
     assert says in capsys.readouterr().err
     assert list(tmp_path.iterdir()) == []
 
@@ -168,18 +168,18 @@ def test_they_are_listed(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 @pytest.fixture(scope="module")
-def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def shared_runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """One for all: what experiments share is trained once."""
     return tmp_path_factory.mktemp("runs")
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", NAMES)
-def test_every_experiment_end_to_end(name: str, root: Path) -> None:
+def test_every_experiment_end_to_end(name: str, shared_runs: Path) -> None:
     """At smoke scale, which claims nothing but that everything runs."""
     experiment = EXPERIMENTS.get(name)
-    assert main(["reproduce", name, "--scale", "smoke", "--root", str(root)]) == 0
-    place = root / "artefacts" / f"{name}-smoke"
+    assert main(["reproduce", name, "--scale", "smoke", "--runs", str(shared_runs)]) == 0
+    place = shared_runs / "artefacts" / f"{name}-smoke"
     if experiment.arms:
         rows = json.loads((place / "results.json").read_text())["rows"]
         # A task before videos has a longer name.

@@ -1,12 +1,13 @@
-"""Run directories as training writes them, from the committed demo's own config."""
+"""Run directories as training writes them, in the present layout, from the configs of the committed demo."""
 
 from __future__ import annotations
 
-import copy
 import json
 import zlib
 from pathlib import Path
 from typing import Any
+
+from pamd.report.layout import read_config
 
 DEMO = Path(__file__).parents[2] / "results" / "demo"
 (PAMD,) = DEMO.glob("cheetah_run_dbc-det+pamd_s0_*")
@@ -14,7 +15,7 @@ DEMO = Path(__file__).parents[2] / "results" / "demo"
 
 
 def write_run(
-    root: Path,
+    runs: Path,
     method: str = "dbc-det",
     seed: int = 0,
     values: list[float] | None = None,
@@ -26,8 +27,8 @@ def write_run(
 ) -> Path:
     """A run with one evaluation of two episodes per value, `every` decisions; `changes` are dotted keys with __."""
     values = [0.0, 10.0, 20.0] if values is None else values
-    config = copy.deepcopy(json.loads(((PAMD if "pamd" in method else PLAIN) / "config.json").read_text()))
-    config |= {"seed": seed, "decisions": 2000, "evaluate_every": every}
+    config = read_config((PAMD if "pamd" in method else PLAIN) / "config.json")
+    config |= {"pamd": "0.0.0", "seed": seed, "decisions": 2000, "evaluate_every": every}
     config["method"]["name"] = method
     for key, value in changes.items():
         *parents, leaf = key.split("__")
@@ -35,10 +36,10 @@ def write_run(
         for parent in parents:
             branch = branch[parent]
         branch[leaf] = value
-    path = root / (name or f"{config['env']['task']}_{method}_s{seed}_{zlib.crc32(repr((every, changes)).encode())}")
+    path = runs / (name or f"{config['env']['task']}_{method}_s{seed}_{zlib.crc32(repr((every, changes)).encode())}")
     path.mkdir(parents=True)
     (path / "config.json").write_text(json.dumps(config))
-    repeat = config["env"]["action_repeat"] or 8
+    repeat = config["env"]["action_repeat"]
     rows = [
         {"decisions": i * every, "frames": i * every * repeat, "updates": i * every, "returns": [v - 1.0, v + 1.0]}
         for i, v in enumerate(values)
@@ -47,4 +48,22 @@ def write_run(
     if timing:
         times = [{"decisions": row["decisions"], "seconds": row["decisions"] / 10} for row in rows[1:]]
         (path / "timing.jsonl").write_text("".join(json.dumps(row) + "\n" for row in times))
+    return path
+
+
+def write_first_layout(path: Path, method: str = "simsr+pamd", *, env__action_repeat: int | None = 2) -> Path:
+    """A small run whose config has the first layout, with evaluations at 0, 10 and 20 decisions."""
+    path.mkdir()
+    config = {
+        "env": {"task": "toy", "family": "independent", "size": 40, "action_repeat": env__action_repeat},
+        "method": {
+            "name": method, "fidelity": "paper", "schedule": "joint", "isolate_metric": False, "sac": {"gamma": 0.99}
+        },
+        "scale": {"name": "cpu", "size": 40, "frame_stack": 3, "filters": 16, "batch": 48, "random_shift": 4},
+        "seed": 4,
+        "decisions": 20,
+    }  # fmt: skip
+    (path / "config.json").write_text(json.dumps(config))
+    rows = [{"decisions": 10 * i, "frames": 20 * i, "updates": 5 * i, "returns": [i, i + 2.0]} for i in range(3)]
+    (path / "eval.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     return path

@@ -1,4 +1,4 @@
-"""What may share a row, a column, a cell; curves on a common grid."""
+"""Which runs share a row, a column and a cell; curves on a common grid."""
 
 from __future__ import annotations
 
@@ -7,11 +7,13 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tests.report.runs import DEMO, write_run
+from tests.report.runs import DEMO, write_first_layout, write_run
 
 from pamd.errors import RunError
-from pamd.report.aggregate import Comparison, align, compare, mean_curve, short
+from pamd.report.aggregate import Comparison, compare
+from pamd.report.curves import align, mean_curve
 from pamd.report.load import load_run, load_runs
+from pamd.report.settings import short
 
 
 def compared(root: Path) -> Comparison:
@@ -33,8 +35,7 @@ def test_the_demo_is_one_row_of_two_columns() -> None:
         ({"decisions": 1000}, "1k decisions"),
         ({"env__task": "walker_walk"}, "walker_walk"),
         ({"env__action_repeat": 4}, "env.action_repeat=4"),
-        ({"scale__name": "paper"}, "paper scale"),
-        ({"scale__batch": 128}, "scale.batch=128"),
+        ({"scale": "paper"}, "paper scale"),
         ({"replay__capacity": 5000}, "replay.capacity=5000"),
         ({"env__distractor": {"name": "video-hard", "source": "video"}}, "cheetah_run + video-hard, 2k"),
     ],
@@ -56,8 +57,17 @@ def test_budgets_tasks_scales_and_backgrounds_get_rows_of_their_own(
         ({"method__fidelity": "paper"}, ["dbc-det (paper)", "dbc-det (released)"]),
         (
             {"method__objective__pairing": "all"},
-            ["dbc-det (objective.pairing=all)", "dbc-det (objective.pairing=permutation)"],
+            ["dbc-det (method.objective.pairing=all)", "dbc-det (method.objective.pairing=permutation)"],
         ),
+        (
+            {"learner__options__batch": 128},
+            ["dbc-det (learner.options.batch=128)", "dbc-det (learner.options.batch=48)"],
+        ),
+        ({"learner__name": "drqv2"}, ["dbc-det", "drqv2:dbc-det"]),
+        ({"encoder__name": "mlp"}, ["dbc-det (encoder.name=conv)", "dbc-det (encoder.name=mlp)"]),
+        ({"schedule": "sequential"}, ["dbc-det (schedule=joint)", "dbc-det (schedule=sequential)"]),
+        ({"isolate_metric": True}, ["dbc-det (isolate_metric=false)", "dbc-det (isolate_metric=true)"]),
+        ({"precision": "bfloat16"}, ["dbc-det (precision=bfloat16)", "dbc-det (precision=float32)"]),
     ],
 )
 def test_fidelities_and_options_get_columns_of_their_own(
@@ -70,10 +80,17 @@ def test_fidelities_and_options_get_columns_of_their_own(
     assert [cell.missing for cell in found.row(found.settings[0])] in ([(0,), (1,)], [(1,), (0,)])
 
 
+def test_what_does_not_change_the_method_splits_nothing(tmp_path: Path) -> None:
+    write_run(tmp_path, seed=0)
+    write_run(tmp_path, seed=1, pamd="9.9.9", runtime__threads=7, log_every=1, evaluate_episodes=4)
+    (cell,) = compared(tmp_path).rows
+    assert list(cell.scores) == [0, 1]
+
+
 def test_many_differences_still_give_two_labels(tmp_path: Path) -> None:
-    one = {f"method__sac__{key}": 7 for key in ("hidden", "gamma", "actor_every", "targets_every")}
+    one = {f"learner__options__{key}": 7 for key in ("hidden", "gamma", "actor_every", "targets_every")}
     write_run(tmp_path, seed=0, **one)
-    write_run(tmp_path, seed=0, **{**one, "method__sac__hidden": 8, "method__sac__gamma": 8})
+    write_run(tmp_path, seed=0, **{**one, "learner__options__hidden": 8, "learner__options__gamma": 8})
     write_run(tmp_path, seed=0)
     labels = {column.label for column in compared(tmp_path).columns}
     assert len(labels) == 3
@@ -103,18 +120,17 @@ def test_missing_and_unfinished_seeds_are_shown_and_not_scored(tmp_path: Path) -
     write_run(tmp_path, seed=1, values=[0.0, 99.0])
     found = compared(tmp_path)
     plain, pamd = found.row(found.settings[0])
-    assert pamd.lacking == []
-    assert plain.lacking == ["seed 1 unfinished at 1,000 of 2,000 decisions", "seed 2 missing"]
+    assert pamd.not_counted == []
+    assert plain.not_counted == ["seed 1 unfinished at 1,000 of 2,000 decisions", "seed 2 missing"]
     assert plain.scores == {0: 20.0}
+    assert (plain.mean.n, plain.planned) == (1, 3)
 
 
-def test_no_action_repeat_in_the_config_is_read_from_the_frames(tmp_path: Path) -> None:
-    write_run(tmp_path, seed=0, env__action_repeat=None)
-    write_run(tmp_path, "dbc-det+pamd", seed=0, env__family="independent")
-    early = write_run(tmp_path, seed=1, env__action_repeat=None)
-    (early / "eval.jsonl").unlink()
-    (setting,) = compared(tmp_path).settings
-    assert setting.action_repeat == 8
+def test_a_counted_action_repeat_shares_the_row_of_a_configured_one(tmp_path: Path) -> None:
+    counted = write_first_layout(tmp_path / "a", "simsr", env__action_repeat=None)
+    configured = write_first_layout(tmp_path / "b", "simsr+pamd", env__action_repeat=2)
+    (setting,) = compare(load_runs([counted, configured])).settings
+    assert (setting.action_repeat, setting.frames) == (2, 40)
 
 
 def test_alignment_takes_the_last_evaluation_and_never_extrapolates(tmp_path: Path) -> None:

@@ -21,6 +21,13 @@ def test_the_tables_are_made_of_the_runs_and_the_text_quotes_them(tmp_path: Path
         assert (tmp_path / "tables" / table.name).read_text() == table.read_text()
     text = (HERE / "docs" / "evidence.md").read_text()
     with (EVIDENCE / "tables" / "returns-cpu.csv").open() as file:
-        _, *rows = csv.reader(file)
-    quoted = [cell.split(" (n=")[0] for row in rows for cell in row[1:] if cell != "—"]
+        rows = list(csv.DictReader(file))
+    names = [column.removesuffix(" mean") for column in rows[0] if column.endswith(" mean")]
+    quoted = [
+        f"{float(row[f'{name} mean']):.1f} ± {float(row[f'{name} standard error']):.1f}"
+        for row in rows
+        for name in names
+        if row[f"{name} mean"]
+    ]
+    assert len(quoted) == 4
     assert [number for number in quoted if number not in text] == []

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import shutil
 from pathlib import Path
+from typing import Any
 
 import pytest
-from tests.report.runs import DEMO, PAMD, write_run
+from tests.report.runs import DEMO, PAMD, write_first_layout, write_run
 
 from pamd.errors import RunError
-from pamd.report.load import load_run, load_runs
+from pamd.report.load import display_name, load_run, load_runs
 
 
 def test_the_committed_runs_are_found_below_their_directory() -> None:
@@ -75,9 +77,10 @@ def test_two_directories_of_one_run_are_an_error(tmp_path: Path) -> None:
         load_runs([tmp_path / "a", tmp_path / "b"])
 
 
-def test_another_runtime_is_no_other_run(tmp_path: Path) -> None:
-    write_run(tmp_path, name="a", runtime__threads=1)
-    write_run(tmp_path, name="b", runtime__threads=2)
+@pytest.mark.parametrize("change", [{"runtime__threads": 2}, {"decisions": 1000}])
+def test_another_runtime_or_budget_is_the_same_run(tmp_path: Path, change: dict[str, Any]) -> None:
+    write_run(tmp_path, name="a")
+    write_run(tmp_path, name="b", **change)
     with pytest.raises(RunError, match="have the same config"):
         load_runs([tmp_path])
 
@@ -87,7 +90,7 @@ def test_what_is_no_run_is_named(tmp_path: Path) -> None:
     with pytest.raises(RunError, match="near: runs1"):
         load_runs([tmp_path / "runs2"])
     (tmp_path / "empty").mkdir()
-    with pytest.raises(RunError, match="empty is no run directory and holds none"):
+    with pytest.raises(RunError, match="empty is not a run directory and contains none"):
         load_runs([tmp_path / "empty"])
     (tmp_path / "runs1" / "config.json").unlink()
     with pytest.raises(RunError, match="evaluations but no config"):
@@ -99,10 +102,10 @@ def test_unreadable_configs_are_named(tmp_path: Path) -> None:
     text = (run / "config.json").read_text()
     for damaged in (text[:100], "[]", text.replace('"decisions"', '"decision"'), ""):
         (run / "config.json").write_text(damaged)
-        with pytest.raises(RunError, match=r"config\.json (cannot be read|is no config of a run)"):
+        with pytest.raises(RunError, match=r"config\.json (cannot be read|is not the config of a run)"):
             load_run(run)
     (run / "config.json").write_text(text.replace('"seed": 0', '"seed": "zero"'))
-    with pytest.raises(RunError, match="seed is 'zero', not int"):
+    with pytest.raises(RunError, match="seed must be int, got 'zero'"):
         load_run(run)
 
 
@@ -122,6 +125,43 @@ def test_a_row_that_is_no_evaluation_is_named_with_its_line(tmp_path: Path, row:
         file.write(row + "\n")
     line = len((run / "eval.jsonl").read_text().splitlines())
     with pytest.raises(RunError, match=re.escape(f"eval.jsonl, line {line}") + ".*" + re.escape(says)):
+        load_run(run)
+
+
+@pytest.mark.parametrize(
+    ("learner", "method", "name"),
+    [
+        ("sac", "none", "sac"),
+        ("sac", "simsr+pamd", "simsr+pamd"),
+        ("drqv2", "none", "drqv2"),
+        ("drqv2", "simsr+pamd", "drqv2:simsr+pamd"),
+    ],
+)
+def test_a_run_is_called_by_its_method_and_a_learner_other_than_sac(learner: str, method: str, name: str) -> None:
+    assert display_name({"learner": {"name": learner}, "method": {"name": method}}) == name
+
+
+def test_the_first_layout_is_read_in_the_shape_of_the_present_one(tmp_path: Path) -> None:
+    run = write_first_layout(tmp_path / "run", "simsr+pamd", env__action_repeat=None)
+    config = load_run(run).config
+    assert config["learner"] == {"name": "sac", "options": {"gamma": 0.99, "batch": 48, "random_shift": 4}}
+    assert config["encoder"] == {"name": "conv", "options": {"filters": 16}}
+    assert (config["schedule"], config["isolate_metric"], config["scale"]) == ("joint", False, "cpu")
+    assert config["method"] == {"name": "simsr+pamd", "fidelity": "paper"}
+    assert config["env"] == {"task": "toy", "size": 40, "action_repeat": 2}  # counted: 40 frames in 20 decisions
+    assert load_run(write_first_layout(tmp_path / "sac", "sac")).curve.method == "sac"
+
+
+def test_the_frames_of_an_episode_s_short_last_decision_do_not_change_the_action_repeat(tmp_path: Path) -> None:
+    run = write_first_layout(tmp_path / "run", "sac", env__action_repeat=None)
+    row = {"decisions": 20, "frames": 39, "updates": 20, "returns": [1.0]}
+    (run / "eval.jsonl").write_text(json.dumps(row) + "\n")
+    assert load_run(run).config["env"]["action_repeat"] == 2
+
+
+def test_a_layout_of_a_later_version_is_refused_with_the_version_that_wrote_it(tmp_path: Path) -> None:
+    run = write_run(tmp_path, layout=3)
+    with pytest.raises(RunError, match=r"config\.json has layout 3 \(pamd 0\.0\.0 wrote it\).*layouts 1 and 2"):
         load_run(run)
 
 

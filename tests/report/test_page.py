@@ -24,7 +24,7 @@ from pamd.training import train as train_run
 
 @pytest.fixture(scope="module")
 def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A real run with a film, and another seed of it."""
+    """A real run with a video, and another seed of it."""
     root = tmp_path_factory.mktemp("trained")
     runtime = Runtime(device="cpu", threads=1, video="last", tensorboard=False)
     for seed in (0, 1):
@@ -37,7 +37,7 @@ def data(path: Path) -> dict[str, Any]:
     return json.loads(text)
 
 
-def test_a_real_run_s_page_has_its_film_config_and_wall_time(trained: Path, tmp_path: Path) -> None:
+def test_a_real_run_s_page_has_its_video_config_and_wall_time(trained: Path, tmp_path: Path) -> None:
     written = page.build([trained], tmp_path / "out", title="Two seeds & <a toy>")
     text = written.read_text()
     assert "<title>Two seeds &amp; &lt;a toy&gt;</title>" in text
@@ -125,11 +125,11 @@ def test_a_run_without_any_evaluation_is_on_the_page(tmp_path: Path) -> None:
 
 
 def test_diagnostics_are_shown_as_they_were_written(tmp_path: Path) -> None:
-    from pamd.report import learning_curves, load_curve
+    from pamd.report import learning_curves, load_run
 
     run = write_run(tmp_path / "runs")
     place = run / "diagnostics" / "geometry"
-    learning_curves([load_curve(run)], place / "spectrum")
+    learning_curves([load_run(run).curve], place / "spectrum")
     section = {
         "title": "Geometry of <G>",
         "paragraphs": ["d = 50 & more"],
@@ -149,8 +149,8 @@ def test_diagnostics_are_shown_as_they_were_written(tmp_path: Path) -> None:
         page.build([tmp_path / "runs"], tmp_path / "out")
 
 
-def test_a_large_film_is_linked(trained: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sections, "FILM_BYTES", 10)
+def test_a_large_video_is_linked(trained: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sections, "VIDEO_BYTES", 10)
     text = page.build([trained], tmp_path / "out").read_text()
     assert "data:video" not in text
     links = re.findall(r'href="([^"#]+\.mp4)"', text)
@@ -181,7 +181,7 @@ def test_the_command_line_without_torch(tmp_path: Path) -> None:
         ([str(DEMO), "--paper", "tabel1"], "Did you mean 'table1'"),
         ([], "there is no run to report on"),
         (["nowhere"], "nowhere cannot be read"),
-        ([str(DEMO.parent / "bench")], "holds none"),
+        ([str(DEMO.parent / "bench")], "contains none"),
         ([str(DEMO), "--out", "/dev/null/x"], "--out /dev/null/x cannot be a directory: /dev/null is a file"),
     ],
 )
@@ -204,5 +204,5 @@ def test_a_method_has_its_colour_whatever_its_variant(tmp_path: Path) -> None:
     looks = {method["label"]: (method["colour"], method["dashes"]) for method in found}
     assert len(set(looks.values())) == 7
     assert looks["dbc-det"] == (colour("dbc-det"), "")
-    assert looks["simsr+pamd (latent_dim=10)"] == (colour("simsr+pamd"), "")
-    assert looks["simsr+pamd (latent_dim=11)"][0] == colour("simsr+pamd")
+    assert looks["simsr+pamd (method.latent_dim=10)"] == (colour("simsr+pamd"), "")
+    assert looks["simsr+pamd (method.latent_dim=11)"][0] == colour("simsr+pamd")

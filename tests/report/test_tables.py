@@ -1,10 +1,12 @@
-"""Tables: what they say, and what they refuse to say."""
+"""Tables: what they show, and what they refuse to show."""
 
 from __future__ import annotations
 
 import csv
+import html
 import io
 import json
+import re
 from pathlib import Path
 
 import numpy as np
@@ -15,7 +17,8 @@ from pamd import published
 from pamd.report import inference, results
 from pamd.report.aggregate import Comparison, compare
 from pamd.report.load import load_runs
-from pamd.report.table import Table
+from pamd.report.statistics import Estimate, Mean
+from pamd.table import Table
 
 
 def compared(root: Path) -> Comparison:
@@ -23,6 +26,15 @@ def compared(root: Path) -> Comparison:
 
 
 def rows(table: Table | None) -> list[dict[str, str]]:
+    """The rows as the page shows them."""
+    assert table is not None
+    (body,) = re.findall("<tbody>(.*?)</tbody>", table.html())
+    cells = [re.findall("<td.*?>(.*?)</td>", row) for row in re.findall("<tr>(.*?)</tr>", body)]
+    return [dict(zip(table.columns, map(html.unescape, row), strict=True)) for row in cells]
+
+
+def numbers(table: Table | None) -> list[dict[str, str]]:
+    """The rows of the CSV file."""
     assert table is not None
     return list(csv.DictReader(io.StringIO(table.csv())))
 
@@ -51,14 +63,21 @@ def test_the_summary_has_three_units_and_the_paper_beside(sweep: Path) -> None:
         "cheetah_run", "dbc-det", "released", "cpu"
     )  # fmt: skip
     assert (first["decisions"], first["frames"], first["updates"]) == ("2,000", "16,000", "2,000")
-    assert first["return, mean ± s.e."] == "320.0 ± 11.5"
+    assert first["return"] == "320.0 ± 11.5 (n=3)"
+    exact = numbers(table)[0]
+    assert (exact["return mean"], exact["return standard error"], exact["return n"]) == ("320", "11.547", "3")
+    assert (exact["decisions"], exact["frames"], exact["updates"]) == ("2000", "16000", "2000")
+    assert (exact["paper mean"], exact["paper error"]) == ("350", "60")
     assert first["paper"] == "350 ± 60"
     assert first["paper's budget"] == "1M decisions, 4M frames, 1M updates"
     assert first["same budget and scale?"] == "no: cpu scale here, 2k decisions here, action repeat 8 here, 4 there"
     assert second["paper"] == "524 ± 14"
     assert third["paper"] == "—"
     assert third["seeds"] == "1 of 3"
-    assert third["return, mean ± s.e."] == "500.0"  # one seed: no error rather than ± 0
+    assert third["return"] == "500.0 (n=1)"  # one seed: no error rather than ± 0
+    exact = numbers(table)[2]
+    assert (exact["return mean"], exact["return standard error"], exact["return n"]) == ("500", "", "1")
+    assert (exact["seeds"], exact["seeds planned"], exact["paper mean"]) == ("1", "3", "")
     assert any("seed 1 unfinished at 1,000 of 2,000 decisions; seed 2 missing" in note for note in table.notes)
 
 
@@ -66,14 +85,12 @@ def test_small_returns_are_not_nothing(tmp_path: Path) -> None:
     for seed in range(2):
         write_run(tmp_path, "dbc-det", seed, [0, 0, 0.02 + 0.01 * seed])
     (row,) = rows(results.summary(compared(tmp_path), [], rng()))
-    assert row["return, mean ± s.e."] == "0.025 ± 0.005"
-    assert row["return, IQM [95 %]"].startswith("0.025")
+    assert row["return"] == "0.025 ± 0.005 (n=2)"
+    assert row["IQM"].startswith("0.025")
 
 
 def test_a_run_in_the_paper_s_setting_is_said_to_be_in_it(tmp_path: Path) -> None:
-    write_run(
-        tmp_path, values=[0.0, 5.0], every=1_000_000, decisions=1_000_000, env__action_repeat=4, scale__name="paper"
-    )
+    write_run(tmp_path, values=[0.0, 5.0], every=1_000_000, decisions=1_000_000, env__action_repeat=4, scale="paper")
     (row,) = rows(results.summary(compared(tmp_path), published.load("table1"), rng()))
     assert row["same budget and scale?"] == "yes"
 
@@ -102,17 +119,17 @@ def test_a_video_result_is_never_beside_a_plain_one(tmp_path: Path) -> None:
     (run / "eval.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
     paper = [*published.load("table1"), *published.load("fig-video")]
     found = rows(results.summary(compared(tmp_path), paper, rng()))
-    assert [(row["task"], row["paper"], row["return before unseen clips"]) for row in found] == [
+    assert [(row["task"], row["paper"], row["return, unseen backgrounds"]) for row in found] == [
         ("cheetah_run", "350 ± 60", "—"),
         ("cheetah_run + static", "—", "—"),
-        ("cheetah_run + video-hard", "≈248", "4.0"),
+        ("cheetah_run + video-hard", "≈248", "4.0 (n=1)"),
     ]
     assert found[2]["paper's budget"] == "not stated"
 
 
 def test_the_layout_keeps_scales_apart_and_budgets_in_rows(sweep: Path) -> None:
-    write_run(sweep, "dbc-det", 0, [0, 7.0], env__task="cheetah_run", decisions=1000)
-    write_run(sweep, "dbc-det", 0, env__task="cheetah_run", scale__name="paper")
+    write_run(sweep, "dbc-det", 5, [0, 7.0], env__task="cheetah_run", decisions=1000)
+    write_run(sweep, "dbc-det", 0, env__task="cheetah_run", scale="paper")
     found = compared(sweep)
     assert found.scales == ["cpu", "paper"]
     cpu = rows(results.layout(found, "cpu"))
@@ -136,13 +153,15 @@ def test_statistics_tables_by_hand(sweep: Path) -> None:
     assert pamd["IQM"].startswith("0.430 [")
     (chance,) = rows(inference.improvement(found, "cpu", rng()))
     assert chance["pair"] == "dbc-det+pamd > dbc-det"
-    assert chance["probability [95 %]"] == "0.50"  # always on cheetah_run, never on walker_walk
+    assert chance["probability"] == "0.50"  # always on cheetah_run, never on walker_walk
     cheetah, walker = rows(inference.differences(found, "cpu"))
     # 100, 110, 120: mean 110, standard error 10/sqrt(3), t(2) = 4.303
-    assert cheetah["difference in return [95 %]"] == "110.0 [85.2, 134.8]"
+    assert cheetah["difference in return"] == "110.0 [85.2, 134.8]"
+    exact = numbers(inference.differences(found, "cpu"))[0]
+    assert (exact["difference in return"], exact["difference in return low"]) == ("110", "85.1586")
     assert cheetah["paired seeds"] == "3"
     assert cheetah["seeds needed"] == "2"
-    assert walker["difference in return [95 %]"] == "-100.0"
+    assert walker["difference in return"] == "-100.0"
     assert walker["seeds needed"] == "—"
 
 
@@ -155,17 +174,27 @@ def test_what_cannot_be_normalised_is_not_aggregated(tmp_path: Path) -> None:
 
 
 def test_latex_escapes_what_latex_reads() -> None:
-    table = Table("t", "50 % of a_b", ["a_b", "n"], [["x & y", "1 ± 2 [3, 4]"]])
+    table = Table("t", "50 % of a_b", ["a_b", "mean", "n"], [["x & y", Estimate(-1.0, -2.0, 3.0), Mean(1.0, 2.0, 4)]])
     text = table.latex()
-    assert r"x \& y & 1 $\pm$ 2 {[}3, 4{]} \\" in text
+    assert r"x \& y & -1.0 {[}-2.0, 3.0{]} & 1.0 $\pm$ 2.0 (n=4) \\" in text
     assert r"\caption{50 \% of a\_b.}" in text
-    assert r"\begin{tabular}{lr}" in text
+    assert r"\begin{tabular}{lrr}" in text
 
 
 def test_html_escapes_what_html_reads() -> None:
     text = Table("t", "<b>", ["a"], [["<script>alert(1)</script>"]], ["x < y"]).html()
     assert "<script>" not in text
     assert "&lt;script&gt;" in text
+
+
+def test_every_form_shows_the_same_values() -> None:
+    table = Table("t", "T", ["a", "b", "c"], [["x", Mean(2.0, None, 1), 1234], [None, Mean(None, None, 0), None]])
+    assert table.csv() == "a,b mean,b standard error,b n,c\nx,2,,1,1234\n,,,0,\n"
+    assert table.text().splitlines() == ["a          b      c", "x  2.0 (n=1)  1,234", "—    — (n=0)      —"]
+    assert rows(table) == [{"a": "x", "b": "2.0 (n=1)", "c": "1,234"}, {"a": "—", "b": "— (n=0)", "c": "—"}]
+    assert table.records()[0] == {"a": "x", "b": "2.0 (n=1)", "c": 1234}
+    again = Table.from_records("t", "T", table.records())
+    assert (list(again.columns), again.records()) == (["a", "b", "c"], table.records())
 
 
 def test_the_demo_s_table() -> None:

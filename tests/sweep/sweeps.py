@@ -11,11 +11,11 @@ from pathlib import Path
 from tests.training.runs import toy
 
 from pamd.sweep import Job, Tracked, jobs
-from pamd.sweep.state import look
+from pamd.sweep.state import read_state
 
 
-def toys(root: Path, seeds: Sequence[int], decisions: int = 60, method: str = "simsr+pamd") -> list[Job]:
-    return jobs([(method, toy(method, seed=seed, decisions=decisions)) for seed in seeds], root)
+def toys(runs: Path, seeds: Sequence[int], decisions: int = 60, method: str = "simsr+pamd") -> list[Job]:
+    return jobs([(method, toy(method, seed=seed, decisions=decisions)) for seed in seeds], runs)
 
 
 class Eyes:
@@ -46,6 +46,6 @@ class Killer:
     def __call__(self, runs: Sequence[Tracked]) -> None:
         if self.killed or not any((self._victim / "checkpoints").glob("0*")):
             return
-        if look(self._victim).state == "running":
+        if read_state(self._victim).state == "running":
             self.killed.append(json.loads((self._victim / "status.json").read_text())["pid"])
             os.kill(self.killed[0], signal.SIGKILL)

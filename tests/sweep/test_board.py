@@ -65,7 +65,7 @@ def test_changes_are_said_once_with_their_reason(tmp_path: Path) -> None:
     watched.changed(run)
     assert heard.getvalue().splitlines() == [
         "toy simsr+pamd s3: started",
-        "toy simsr+pamd s3: its process was killed by SIGKILL; it is tried again from its last checkpoint",
+        "toy simsr+pamd s3: its process was killed by SIGKILL; retrying from its last checkpoint",
         "toy simsr+pamd s3: started, attempt 2",
         "toy simsr+pamd s3: failed: [no] more",
     ]

@@ -28,10 +28,10 @@ def test_a_missing_extra_is_named_and_nothing_is_lost(
     backend: str, module: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setitem(sys.modules, module, None)
-    assert main([*SMALL, "--backend", backend, "--root", str(tmp_path)]) == 2
+    assert main([*SMALL, "--backend", backend, "--runs", str(tmp_path)]) == 2
     assert f"pip install 'pamd[{backend}]'" in capsys.readouterr().err
     # A plan needs no cluster.
-    assert main([*SMALL, "--backend", backend, "--root", str(tmp_path), "--plan"]) == 0
+    assert main([*SMALL, "--backend", backend, "--runs", str(tmp_path), "--plan"]) == 0
 
 
 def test_slurm_without_slurm(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -89,7 +89,7 @@ def test_a_cluster_that_is_there_and_a_driver_that_is_killed(tmp_path: Path) -> 
         root = tmp_path / "shared"
         words = [*SMALL[:-1], "300", "--seeds", "0", "1", "--threads", "1", "--backend", "ray"]
         words += ["--set", "checkpoint_every=20", "env.time_limit=9", "--address", cluster.address]
-        run = [sys.executable, "-m", "pamd", *words, "--root", str(root)]
+        run = [sys.executable, "-m", "pamd", *words, "--runs", str(root)]
         first = subprocess.Popen(run, stderr=subprocess.PIPE, text=True)
         while len(list(root.glob("*/checkpoints/0*"))) < 2:
             assert first.poll() is None, first.communicate()
@@ -104,7 +104,7 @@ def test_a_cluster_that_is_there_and_a_driver_that_is_killed(tmp_path: Path) -> 
         ray.shutdown()
     local = tmp_path / "local"
     alone = words[: words.index("--backend")] + words[words.index("--set") : words.index("--address")]
-    assert main([*alone, "--root", str(local)]) == 0
+    assert main([*alone, "--runs", str(local)]) == 0
     for path in root.glob("toy_*"):
         assert products(path) == products(local / path.name)
 

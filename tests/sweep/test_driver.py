@@ -74,7 +74,7 @@ def test_ctrl_c_stops_what_runs_starts_nothing_and_says_how_to_go_on(tmp_path: P
     jobs = toys(tmp_path, range(4))
     backend = Scripted({job.name: [FINISHED] for job in jobs}, interrupt_after=3)
     sweep = Sweep(jobs, lambda: backend, Eyes())
-    with pytest.raises(RunInterrupted, match="1 of 4 runs finished; the same command goes on"):
+    with pytest.raises(RunInterrupted, match="1 of 4 runs finished; rerun the same command to continue"):
         sweep.run()
     assert [run.state for run in sweep.runs.values()] == ["finished", "interrupted", "interrupted", "waiting"]
     assert backend.closed

@@ -10,7 +10,7 @@ import pytest
 from tests.sweep.sweeps import toys
 
 from pamd.cli.main import main
-from pamd.cli.sweep import How, prepared
+from pamd.cli.sweep import Execution, plan_jobs
 from pamd.config import to_json
 from pamd.configuration import configure
 from pamd.replay import forecast
@@ -22,7 +22,7 @@ PAPER = [("simsr+pamd", configure("cheetah_run", "simsr+pamd", seed=seed)) for s
 
 
 def test_memory_is_of_those_at_a_time_and_disk_of_all(tmp_path: Path) -> None:
-    made, found = prepared(PAPER, tmp_path, How(resources=Resources(workers=2, threads=1)))
+    made, found = plan_jobs(PAPER, tmp_path, Execution(resources=Resources(workers=2, threads=1)))
     capacity, margin = replay_plan(made[0].config)
     one = forecast(capacity, (3, 84, 84), ACTIONS, margin)
     assert 21e9 < one.bytes_memory < 23e9
@@ -34,7 +34,7 @@ def test_memory_is_of_those_at_a_time_and_disk_of_all(tmp_path: Path) -> None:
 
 
 def test_runs_that_were_made_are_the_better_measure(tmp_path: Path) -> None:
-    made, before = prepared(PAPER, tmp_path, How(resources=Resources(workers=1, threads=2)))
+    made, before = plan_jobs(PAPER, tmp_path, Execution(resources=Resources(workers=1, threads=2)))
     assert "pamd bench pipeline" in before.sources[0]
     made[0].path.mkdir()
     (made[0].path / "config.json").write_text(to_json(made[0].config))
@@ -42,7 +42,7 @@ def test_runs_that_were_made_are_the_better_measure(tmp_path: Path) -> None:
     (made[0].path / "timing.jsonl").write_text(json.dumps(row) + "\n")
     (made[0].path / "status.json").write_text(json.dumps({"state": "interrupted", "decisions": 500_000}))
     after = plan(made, 1, 2)
-    assert after.sources == ("paper sequential: 1 runs in the same directory",)
+    assert after.sources == ("paper sequential: 1 run in the same directory",)
     assert after.decisions == 2_500_000
     assert after.seconds == pytest.approx(2.5e6 / 50, rel=0.1)
     # Another number of threads is another rate.
@@ -64,17 +64,17 @@ def test_too_much_memory_is_refused_before_anything_starts(
 ) -> None:
     monkeypatch.setattr("pamd.cli.sweep.available_memory", lambda: 30_000_000_000)
     words = ["sweep", "--tasks", "toy", "--methods", "sac", "--seeds", "0", "1", "--workers", "2"]
-    assert main([*words, "--root", str(tmp_path / "runs")]) == 2
+    assert main([*words, "--runs", str(tmp_path / "runs")]) == 2
     said = capsys.readouterr().err
-    assert "2 runs at a time will need" in said
+    assert "2 runs at a time require" in said
     assert "--storage mmap" in said
     assert not (tmp_path / "runs").exists()
-    assert main([*words, "--plan", "--storage", "mmap", "--root", str(tmp_path / "runs")]) == 0
+    assert main([*words, "--plan", "--storage", "mmap", "--runs", str(tmp_path / "runs")]) == 0
     assert "memory 2." in capsys.readouterr().err
 
 
 def test_the_shares_of_threads() -> None:
-    assert dataclasses.astuple(How().resources)[:2] == (None, None)
+    assert dataclasses.astuple(Execution().resources)[:2] == (None, None)
 
     assert BACKENDS.get("local").share(Resources(workers=3, threads=2), 9) == (3, 2)
     assert BACKENDS.get("local").share(Resources(workers=3), 1)[0] == 1
@@ -83,7 +83,7 @@ def test_the_shares_of_threads() -> None:
 
 def test_what_is_asked_for_twice_is_planned_once(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     words = ["sweep", "--tasks", "toy", "--methods", "sac", "--scale", "smoke", "--seeds", "0", "0"]
-    assert main([*words, "--plan", "--root", str(tmp_path)]) == 0
+    assert main([*words, "--plan", "--runs", str(tmp_path)]) == 0
     said = capsys.readouterr().err
     assert "1 run, 0 of them finished" in said
     assert "1 at a time" in said

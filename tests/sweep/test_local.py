@@ -34,54 +34,54 @@ WORDS = ["sweep", "--tasks", "toy", "--scale", "smoke", "--workers", "1", "--thr
 WORDS += ["--methods", "sac", "--seeds", "0", "1", "--set", "checkpoint_every=20", "env.time_limit=9"]
 
 
-def start(root: Path) -> subprocess.Popen[str]:
-    words = [sys.executable, "-m", "pamd", *WORDS, "--root", str(root)]
+def start(runs: Path) -> subprocess.Popen[str]:
+    words = [sys.executable, "-m", "pamd", *WORDS, "--runs", str(runs)]
     return subprocess.Popen(words, stderr=subprocess.PIPE, text=True, start_new_session=True)
 
 
-def states(root: Path) -> dict[str, str]:
+def states(runs: Path) -> dict[str, str]:
     found = {}
-    for file in sorted(root.glob("*/status.json")):
+    for file in sorted(runs.glob("*/status.json")):
         found[file.parent.name.split("_")[2]] = json.loads(file.read_text())["state"]
     return found
 
 
-def wait_for(process: subprocess.Popen[str], root: Path, wanted: dict[str, str]) -> None:
-    while states(root) != wanted:
+def wait_for(process: subprocess.Popen[str], runs: Path, wanted: dict[str, str]) -> None:
+    while states(runs) != wanted:
         assert process.poll() is None, process.communicate()
         time.sleep(0.02)
 
 
 def test_ctrl_c_and_a_killed_driver_lose_nothing_and_repeat_nothing(tmp_path: Path) -> None:
-    root = tmp_path / "swept"
-    first = start(root)
-    wait_for(first, root, {"s0": "running"})
+    runs = tmp_path / "swept"
+    first = start(runs)
+    wait_for(first, runs, {"s0": "running"})
     first.send_signal(signal.SIGINT)
     _, said = first.communicate(timeout=60)
     assert first.returncode == 130
-    assert "the same command goes on" in said
-    assert states(root) == {"s0": "interrupted"}
+    assert "rerun the same command to continue" in said
+    assert states(runs) == {"s0": "interrupted"}
 
-    second = start(root)
-    wait_for(second, root, {"s0": "finished", "s1": "running"})
-    (finished,) = root.glob("*_s0_*")
+    second = start(runs)
+    wait_for(second, runs, {"s0": "finished", "s1": "running"})
+    (finished,) = runs.glob("*_s0_*")
     before = {path: path.stat().st_mtime_ns for path in finished.rglob("*") if path.is_file()}
     second.kill()
     second.communicate()
 
-    third = start(root)
+    third = start(runs)
     _, said = third.communicate(timeout=120)
     assert third.returncode == 0, said
-    assert "2 of 2 runs finished (1 were already)" in said
+    assert "2 of 2 runs finished (1 before this command)" in said
     assert {path: path.stat().st_mtime_ns for path in finished.rglob("*") if path.is_file()} == before
-    for run in sorted(root.glob("toy_*")):
+    for run in sorted(runs.glob("toy_*")):
         assert products(run) == products(train(RunDirectory.open(run).config, tmp_path / "straight"))
 
 
 def test_one_failing_run_does_not_stop_the_others(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     # A file where the run directory of seed 0 should be.
     words = ["sweep", "--tasks", "toy", "--methods", "sac", "--seeds", "0", "1", "--scale", "smoke"]
-    words += ["--decisions", "60", "--root", str(tmp_path)]
+    words += ["--decisions", "60", "--runs", str(tmp_path)]
     broken, whole = toys_named_by(words, capsys)
     broken.parent.mkdir(exist_ok=True)
     broken.write_text("in the way")
@@ -98,12 +98,12 @@ def toys_named_by(words: list[str], capsys: pytest.CaptureFixture[str]) -> list[
     from pamd.configuration import configure
     from pamd.sweep import jobs
 
-    root = Path(words[-1])
+    runs = Path(words[-1])
     assert main([*words, "--plan"]) == 0
     assert "2 runs, 0 of them finished" in capsys.readouterr().err
-    assert not any(root.iterdir())
+    assert not any(runs.iterdir())
     configs = [configure("toy", "sac", scale="smoke", seed=seed, decisions=60) for seed in (0, 1)]
-    return [job.path for job in jobs([("sac", config) for config in configs], root)]
+    return [job.path for job in jobs([("sac", config) for config in configs], runs)]
 
 
 @pytest.mark.parametrize(
@@ -122,7 +122,7 @@ def test_bad_words_are_said_before_anything_starts(
 ) -> None:
     given = {"--tasks": ["toy"], "--methods": ["sac"], "--scale": ["smoke"], words[0]: words[1:]}
     flat = [word for name, values in given.items() for word in (name, *values)]
-    assert main(["sweep", *flat, "--root", str(tmp_path / "runs")]) == 2
+    assert main(["sweep", *flat, "--runs", str(tmp_path / "runs")]) == 2
     assert says in capsys.readouterr().err
     assert not (tmp_path / "runs").exists()
 

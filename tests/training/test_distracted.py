@@ -17,7 +17,7 @@ from tests.training.test_resume import DEADLY, SCRIPT
 from pamd.cli.main import main
 from pamd.config import to_json
 from pamd.errors import ClipError, ConfigError
-from pamd.report.load import load_curve
+from pamd.report.load import load_run
 from pamd.training import resume, train
 from pamd.training.config import prepare, run_name
 
@@ -110,7 +110,7 @@ def test_a_run_is_named_by_its_clips_and_not_by_their_place(tmp_path: Path, vide
 
 def test_clean_and_distracted_runs_never_share_a_curve(tmp_path: Path, videos: Path) -> None:
     runs = [train(toy("sac", distractor=name, videos=name and videos), tmp_path) for name in (None, "video")]
-    assert [load_curve(run).task for run in runs] == ["toy", "toy + video"]
+    assert [load_run(run).curve.task for run in runs] == ["toy", "toy + video"]
     assert "clips" not in json.loads((runs[0] / "eval.jsonl").read_text().splitlines()[0])
 
 
@@ -144,7 +144,7 @@ def test_preview(tmp_path: Path, videos: Path, capsys: pytest.CaptureFixture[str
     import imageio.v3 as iio
 
     words = ["envs", "preview", "toy", "--distractor", "paper-video", "--videos", str(videos), "--size", "24"]
-    words += ["--episodes", "2", "--decisions", "9", "--output", str(tmp_path / "out"), "--set", "strength=0.8"]
+    words += ["--episodes", "2", "--decisions", "9", "--out", str(tmp_path / "out"), "--set", "strength=0.8"]
     assert main(words) == 0
     assert "4 clips" not in capsys.readouterr().out
     assert iio.imread(tmp_path / "out" / "toy_paper-video.png").shape == (4 * 24 * 2, 8 * 24 * 2, 3)

@@ -10,11 +10,12 @@ from typing import Any
 
 import numpy as np
 
-from pamd.benchmarks.measure import Options, Table, milliseconds
+from pamd.benchmarks.measure import Options, milliseconds
 from pamd.benchmarks.pipeline import session_of
 from pamd.benchmarks.replay import page_by_page
 from pamd.errors import ResourceError
 from pamd.replay import Replay, available_disk
+from pamd.table import Table
 from pamd.training.clock import Stopwatch
 from pamd.training.loop import decide, learn
 
@@ -48,7 +49,8 @@ def measure(options: Options) -> Table:
         f"{frames:,} frames of noise were written; a batch is drawn from all of them.",
         "page by page: as many frames through a plain memory map, in turns with ours; each draws its own.",
     )
-    return Table("capacity", f"training with a memory-mapped replay of {CAPACITY:,}, paper scale", rows, notes)
+    title = f"training with a memory-mapped replay of {CAPACITY:,}, paper scale"
+    return Table.from_records("capacity", title, rows, notes)
 
 
 def _fill(replay: Replay, frames: int) -> None:

@@ -12,10 +12,11 @@ from typing import Any
 
 import numpy as np
 
-from pamd.benchmarks.measure import Options, Table, interleave, milliseconds, ratio
+from pamd.benchmarks.measure import Options, interleave, milliseconds, ratio
 from pamd.envs import make_env
 from pamd.envs.distractors.cache import forecast
 from pamd.envs.dmc import ACTION_REPEATS
+from pamd.table import Table
 
 __all__ = ["measure"]
 
@@ -33,7 +34,7 @@ def measure(options: Options) -> Table:
         f"{SIZE} x {SIZE}, render fast: drawing, mask, background and blend; x clean: median (quartiles) of the turns.",
         f"clip cache: {clips}",
     )
-    return Table("distractors", "one frame before a background that is not its own", rows, notes)
+    return Table.from_records("distractors", "one frame before a background that is not its own", rows, notes)
 
 
 def _rows(task: str, options: Options) -> list[dict[str, Any]]:

@@ -6,12 +6,13 @@ from typing import Any, Literal
 
 import torch
 
-from pamd.benchmarks.measure import Options, Table
+from pamd.benchmarks.measure import Options
 from pamd.benchmarks.update import batch_of, counted, make_agent, twice
 from pamd.distances import distance
 from pamd.distances.pamd import Pamd
 from pamd.methods import scale
 from pamd.published import load
+from pamd.table import Table
 
 __all__ = ["measure"]
 
@@ -46,7 +47,7 @@ def measure(options: Options) -> Table:
         "The paper's encoder figure is four forward passes; what its branch figure counts it does not say.",
         "whole update of the branch: the target's side, its own side, penalty, backward.",
     )
-    return Table("flops", "floating-point operations of one update at the paper's scale", rows, notes)
+    return Table.from_records("flops", "floating-point operations of one update at the paper's scale", rows, notes)
 
 
 def _paper() -> dict[str, float]:

@@ -9,7 +9,8 @@ import torch
 from torch import Tensor
 
 import pamd
-from pamd.benchmarks.measure import Options, Table, interleave, milliseconds, ratio
+from pamd.benchmarks.measure import Options, interleave, milliseconds, ratio
+from pamd.table import Table
 
 __all__ = ["measure"]
 
@@ -25,7 +26,7 @@ def measure(options: Options) -> Table:
         "x textbook: how many times faster than PAMD with every G formed and its exact norm; median (quartiles).",
         "x pamd at 200: how many times faster than pamd at d = 200, the yardstick for the variants of linear cost.",
     )
-    return Table("head", f"forward and backward of {BATCH} pairs, {options.threads} threads", rows, notes)
+    return Table.from_records("head", f"forward and backward of {BATCH} pairs, {options.threads} threads", rows, notes)
 
 
 def _rows(d: int, options: Options) -> list[dict[str, Any]]:

@@ -1,4 +1,4 @@
-"""Turns, medians, spreads and the machine's stamp: what all benchmarks share."""
+"""What all benchmarks share: turns, medians, spreads and a description of the machine."""
 
 from __future__ import annotations
 
@@ -15,41 +15,29 @@ from typing import Any
 import torch
 
 from pamd import durable
+from pamd.table import Table
 
-__all__ = ["Options", "Ratio", "Table", "interleave", "limit", "machine", "matrix_product", "milliseconds", "ratio"]
+__all__ = [
+    "Options",
+    "Ratio",
+    "interleave",
+    "limit",
+    "machine",
+    "matrix_product",
+    "milliseconds",
+    "ratio",
+    "write_measured",
+]
 
 _SIDE = 2048
-"""Of the square matrices whose product is the machine's limit."""
+"""Rows of the square matrices whose product gives the machine's limit."""
 
 
 @dataclass(frozen=True)
 class Options:
     threads: int
     repetitions: int
-    """Turns that are counted; one more comes first, to warm up."""
-
-
-@dataclass(frozen=True)
-class Table:
-    """What a benchmark found: rows of plain values by column, and what a reader must know of them."""
-
-    name: str
-    title: str
-    rows: Sequence[Mapping[str, Any]]
-    notes: Sequence[str] = ()
-
-    def write(self, path: Path, options: Options) -> None:
-        """As JSON, with the machine's stamp."""
-        content = {
-            "benchmark": self.name,
-            "title": self.title,
-            "machine": machine(options.threads),
-            "repetitions": options.repetitions,
-            "rows": list(self.rows),
-            "notes": list(self.notes),
-        }
-        path.parent.mkdir(parents=True, exist_ok=True)
-        durable.write(path, (json.dumps(content, indent=1) + "\n").encode())
+    """Counted turns; one more comes first, to warm up."""
 
 
 @dataclass(frozen=True)
@@ -64,8 +52,22 @@ class Ratio:
         return f"{self.median:.2f} ({self.low:.2f} to {self.high:.2f})"
 
 
+def write_measured(table: Table, path: Path, options: Options) -> None:
+    """Write `table` as JSON, with a description of the machine."""
+    content = {
+        "benchmark": table.name,
+        "title": table.title,
+        "machine": machine(options.threads),
+        "repetitions": options.repetitions,
+        "rows": table.records(),
+        "notes": list(table.notes),
+    }
+    path.parent.mkdir(parents=True, exist_ok=True)
+    durable.write(path, (json.dumps(content, indent=1) + "\n").encode())
+
+
 def interleave(runs: Mapping[str, Callable[[], object]], repetitions: int) -> dict[str, list[float]]:
-    """Seconds of each run in each turn: all run once a turn, so that a busy machine slows them alike."""
+    """Seconds of each run in each turn. All run once in a turn, so that a busy machine slows them equally."""
     seconds: dict[str, list[float]] = {name: [] for name in runs}
     for turn in range(repetitions + 1):
         for name, run in runs.items():
@@ -77,7 +79,7 @@ def interleave(runs: Mapping[str, Callable[[], object]], repetitions: int) -> di
 
 
 def ratio(above: Sequence[float], below: Sequence[float], factor: float = 1.0) -> Ratio:
-    """How many times `below` goes into `above`, turn by turn."""
+    """`above` over `below` in each turn, times `factor`."""
     each = [factor * a / b for a, b in zip(above, below, strict=True)]
     if len(each) < 2:
         return Ratio(each[0], each[0], each[0])
@@ -90,13 +92,13 @@ def milliseconds(seconds: Sequence[float]) -> float:
 
 
 def matrix_product() -> Callable[[], object]:
-    """A contender whose time tells the machine's rate in that very turn."""
+    """A matrix product, whose time gives the machine's rate in the same turn."""
     left, right = torch.randn(_SIDE, _SIDE), torch.randn(_SIDE, _SIDE)
     return lambda: left @ right
 
 
 def limit(operations: float, seconds: Sequence[float], product_seconds: Sequence[float]) -> Ratio:
-    """The share of the matrix-product rate at which `operations` were done in `seconds`."""
+    """The rate of `operations` in `seconds`, as a share of the rate of the matrix product."""
     return ratio(product_seconds, seconds, operations / (2 * _SIDE**3))
 
 

@@ -9,8 +9,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from pamd.benchmarks.measure import Options, Table
+from pamd.benchmarks.measure import Options
 from pamd.configuration import configure
+from pamd.table import Table
 from pamd.training import Runtime
 from pamd.training.clock import Stopwatch
 from pamd.training.loop import decide, learn
@@ -34,7 +35,7 @@ def measure(options: Options) -> Table:
         "Shares of the time of whole decisions: act, simulate, draw, store, sample, update; the rest is bookkeeping.",
         "The learner is busy for the share of `update`.",
     )
-    return Table(
+    return Table.from_records(
         "pipeline", f"training {METHOD} on {TASK}, one update a decision, {options.threads} threads", rows, notes
     )
 

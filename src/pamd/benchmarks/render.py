@@ -8,8 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from pamd.benchmarks.measure import Options, Table, interleave, milliseconds, ratio
+from pamd.benchmarks.measure import Options, interleave, milliseconds, ratio
 from pamd.envs import make_env
+from pamd.table import Table
 
 __all__ = ["measure"]
 
@@ -25,7 +26,7 @@ def measure(options: Options) -> Table:
         "standard: the same pixels, by mujoco.Renderer. fast: without shadows, reflections, multisampling.",
         "decision: action repeat 4, physics and frame stack included; frame: the picture alone.",
     )
-    return Table("render", f"84 x 84 frames, {options.threads} threads", rows, notes)
+    return Table.from_records("render", f"84 x 84 frames, {options.threads} threads", rows, notes)
 
 
 def _rows(task: str, options: Options) -> list[dict[str, Any]]:

@@ -12,13 +12,14 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from pamd.benchmarks.measure import Options, Table, interleave, milliseconds, ratio
+from pamd.benchmarks.measure import Options, interleave, milliseconds, ratio
 from pamd.benchmarks.update import ACTIONS, batch_of, make_agent
 from pamd.envs import make_env
 from pamd.methods import scale
 from pamd.replay import Layout, Replay, ReplayConfig, forecast
 from pamd.replay.compressed import CompressedFrames
 from pamd.replay.layout import ASSUMED_RATIO, CHUNK, STORAGES
+from pamd.table import Table
 
 __all__ = ["measure", "page_by_page"]
 
@@ -55,7 +56,7 @@ def measure(options: Options) -> Table:
         "not cached: the system has let go of the file before; page by page: as many through a plain memory map.",
         f"The frames of the replays: {EPISODE} of cheetah_run, random actions, over and over.",
     )
-    return Table("replay", f"one batch of {BATCH}, {options.threads} threads", rows, notes)
+    return Table.from_records("replay", f"one batch of {BATCH}, {options.threads} threads", rows, notes)
 
 
 def _sampling(replay: Replay, rng: np.random.Generator) -> Callable[[], object]:

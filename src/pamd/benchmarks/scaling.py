@@ -6,12 +6,13 @@ from collections.abc import Callable
 from contextlib import ExitStack
 from typing import Any
 
-from pamd.benchmarks.measure import Options, Table, interleave, milliseconds, ratio
+from pamd.benchmarks.measure import Options, interleave, milliseconds, ratio
 from pamd.benchmarks.pipeline import TASK, session_of
 from pamd.benchmarks.update import batch_of, counted, head_of_an_update, in_a_turn, make_agent, twice
 from pamd.distances.pamd import Pamd
 from pamd.methods import scale
 from pamd.published import load
+from pamd.table import Table
 from pamd.training.clock import Stopwatch
 from pamd.training.loop import decide, learn
 
@@ -36,7 +37,7 @@ def measure(options: Options) -> Table:
         "Most of what d = 200 adds is not PAMD: the encoder's and actor's linear layers have four times the weights.",
         "paper: the published change; its absolute times are of a GPU that it does not name.",
     )
-    return Table("scaling", f"latent dimension 50 against 200, {options.threads} threads", rows, notes)
+    return Table.from_records("scaling", f"latent dimension 50 against 200, {options.threads} threads", rows, notes)
 
 
 def _row(name: str, options: Options, paper: dict[str, float]) -> dict[str, Any]:

@@ -11,10 +11,11 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from pamd.agent import Agent, Scale
 from pamd.agent.meters import read_meters
-from pamd.benchmarks.measure import Options, Table, interleave, limit, matrix_product, milliseconds, ratio
+from pamd.benchmarks.measure import Options, interleave, limit, matrix_product, milliseconds, ratio
 from pamd.benchmarks.naive import NaiveAgent
 from pamd.distances import Distance
 from pamd.methods import method, scale
+from pamd.table import Table
 from pamd.training import TrainConfig
 from pamd.training.allocator import keep_freed_memory, return_freed_memory
 from pamd.types import Batch
@@ -38,7 +39,7 @@ def measure(options: Options) -> Table:
         "memory kept: the same with our allocator setting, which research code does not have.",
         "A turn is two updates: the actor learns in every second one.",
     )
-    return Table("update", f"one update, paper scale, {options.threads} threads", rows, notes)
+    return Table.from_records("update", f"one update, paper scale, {options.threads} threads", rows, notes)
 
 
 def _rows(name: str, options: Options) -> list[dict[str, Any]]:

@@ -5,18 +5,19 @@ from __future__ import annotations
 import importlib
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import tyro
 
 from pamd.benchmarks import BENCHMARKS, ON_DEMAND
-from pamd.cli.console import wide_console
+from pamd.cli.console import print_text
 from pamd.errors import ConfigError, UnknownNameError
 
 if TYPE_CHECKING:
-    from pamd.benchmarks.measure import Options, Table
+    from pamd.benchmarks.measure import Options
+    from pamd.table import Table
 
-__all__ = ["bench", "show"]
+__all__ = ["bench", "print_measured"]
 
 
 def bench(
@@ -45,7 +46,7 @@ def bench(
         raise ConfigError(f"bench: threads must be at least 1, got {threads}")
     import torch
 
-    from pamd.benchmarks.measure import Options
+    from pamd.benchmarks.measure import Options, write_measured
     from pamd.training.allocator import keep_freed_memory
 
     options = Options(threads or os.cpu_count() or 1, repetitions)
@@ -53,32 +54,15 @@ def bench(
     keep_freed_memory()
     for name in names or [one for one in BENCHMARKS if one not in ON_DEMAND]:
         table = importlib.import_module(f"pamd.benchmarks.{name}").measure(options)
-        show(table, options)
+        print_measured(table, options)
         if json is not None:
-            table.write(json / f"{name}.json", options)
+            write_measured(table, json / f"{name}.json", options)
 
 
-def show(table: Table, options: Options) -> None:
-    """Print a table, its notes and the machine's stamp."""
-    import rich.box
-    from rich.table import Table as Grid
-
+def print_measured(table: Table, options: Options) -> None:
+    """Print a table, its notes and the machine."""
     from pamd.benchmarks.measure import machine
 
-    console = wide_console()
-    grid = Grid(title=f"{table.name}: {table.title}", title_justify="left", box=rich.box.SIMPLE_HEAD)
-    for column in table.rows[0]:
-        grid.add_column(column, justify="left" if isinstance(table.rows[0][column], str) else "right")
-    for row in table.rows:
-        grid.add_row(*(_cell(value) for value in row.values()))
-    console.print(grid)
-    for note in table.notes:
-        console.print(f"  {note}", soft_wrap=True)
-    stamp = machine(options.threads)
-    console.print(
-        "  " + ", ".join(f"{key} {value}" for key, value in stamp.items() if value is not None), soft_wrap=True
-    )
-
-
-def _cell(value: Any) -> str:
-    return f"{value:.3g}" if isinstance(value, float) and abs(value) >= 1e6 else str(value)
+    found = ", ".join(f"{key} {value}" for key, value in machine(options.threads).items() if value is not None)
+    lines = [f"{table.name}: {table.title}", "", table.text(), "", *(f"  {note}" for note in table.notes), f"  {found}"]
+    print_text("\n".join(lines), stderr=False)

@@ -1,4 +1,4 @@
-"""A live table of all runs of a sweep; plain lines where there is no terminal."""
+"""A live table of the runs of a sweep; plain lines where there is no terminal."""
 
 from __future__ import annotations
 
@@ -12,28 +12,28 @@ from rich.table import Table
 from rich.text import Text
 
 from pamd.sweep import Tracked
-from pamd.sweep.state import Look, look
+from pamd.sweep.state import RunState, read_state
 
 __all__ = ["Board", "duration"]
 
 _REFRESH, _LINES = 1.0, 60.0
 _ROWS = 40
-"""At most so many in the live table; the others are counted below it."""
+"""The most rows of the live table; the other runs are only counted."""
 _ORDER = ("running", "failed", "interrupted", "waiting", "finished")
 _COLOURS = {"running": "cyan", "failed": "red", "interrupted": "yellow", "finished": "green"}
 
 
 class Board:
-    """Watches a sweep. Numbers come from the run directories, so every backend looks the same."""
+    """Shows a sweep. The numbers come from the run directories, so every backend looks the same."""
 
     def __init__(self, console: Console | None = None) -> None:
         self._console = console or Console(stderr=True)
         self._live: Live | None = None
         self._shown = 0.0
         self._began: dict[str, tuple[float, int]] = {}
-        """When, and at which decision, this sweep first saw a run (and all of them together) make progress."""
-        self._known: dict[tuple[str, str], Look] = {}
-        """Runs that are not under way: their files are read once."""
+        """The time and the decisions at which a run, and all runs together, were first seen to advance."""
+        self._known: dict[tuple[str, str], RunState] = {}
+        """Runs that are not running: their files are read once."""
 
     def __enter__(self) -> Board:
         if self._console.is_terminal:
@@ -54,11 +54,11 @@ class Board:
             return
         name, again = _name(run), f", attempt {run.attempts}" if run.attempts > 1 else ""
         if run.state == "waiting":
-            self.say(f"{name}: {run.error}; it is tried again from its last checkpoint")
+            self.say(f"{name}: {run.error}; retrying from its last checkpoint")
         elif run.state == "running":
             self.say(f"{name}: started{again}")
         else:
-            last = look(run.job.path).last_return
+            last = read_state(run.job.path).last_return
             result = f", return {last:.1f}" if last is not None and run.state == "finished" else ""
             self.say(f"{name}: {run.state}{result}" + (f": {run.error}" if run.error else ""))
 
@@ -86,7 +86,7 @@ class Board:
         return table
 
     def _progress(self, run: Tracked, now: float) -> tuple[str, str, str]:
-        seen, total = self._look(run), run.job.config.decisions
+        seen, total = self._read(run), run.job.config.decisions
         left = ""
         if run.state == "running" and seen.decisions:
             left = self._left(f"{run.job.name}/{run.attempts}", now, seen.decisions, total)
@@ -94,25 +94,25 @@ class Board:
         return f"{seen.decisions:,}/{total:,}", last, left
 
     def _left(self, what: str, now: float, done: int, total: int) -> str:
-        """Time left at the rate since `what` was first seen; nothing where that says nothing yet."""
+        """The time left at the rate since `what` was first seen; "" where there is no rate yet."""
         began, first = self._began.setdefault(what, (now, done))
         return duration((total - done) * (now - began) / (done - first)) if done > first else ""
 
     def _counts(self, runs: Sequence[Tracked], now: float) -> str:
-        counted: Counter[str] = Counter(run.state for run in runs)
-        text = ", ".join(f"{counted[state]} {state}" for state in _ORDER if counted[state])
+        counts: Counter[str] = Counter(run.state for run in runs)
+        text = ", ".join(f"{counts[state]} {state}" for state in _ORDER if counts[state])
         open_ = [run for run in runs if run.state in ("running", "waiting", "finished")]
         left = self._left(
-            "all", now, sum(self._look(run).decisions for run in open_), sum(run.job.config.decisions for run in open_)
+            "all", now, sum(self._read(run).decisions for run in open_), sum(run.job.config.decisions for run in open_)
         )
         return f"{text}; {left} left in all" if left else text
 
-    def _look(self, run: Tracked) -> Look:
+    def _read(self, run: Tracked) -> RunState:
         if run.state == "running":
-            return look(run.job.path)
+            return read_state(run.job.path)
         key = (run.job.name, run.state)
         if key not in self._known:
-            self._known[key] = look(run.job.path)
+            self._known[key] = read_state(run.job.path)
         return self._known[key]
 
 
@@ -121,7 +121,7 @@ def _name(run: Tracked) -> str:
 
 
 def duration(seconds: float) -> str:
-    """Rounded as a person would say it."""
+    """Seconds, minutes, hours or days, rounded."""
     if seconds < 120:
         return f"{seconds:.0f} s"
     if seconds < 7200:

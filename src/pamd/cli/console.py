@@ -4,12 +4,9 @@ from __future__ import annotations
 
 from rich.console import Console
 
-__all__ = ["wide_console"]
-
-_WIDTH = 200
+__all__ = ["print_text"]
 
 
-def wide_console(*, stderr: bool = False) -> Console:
-    """A console that folds nothing to eighty columns where there is no terminal: a log has no width."""
-    console = Console(stderr=stderr, highlight=False)
-    return console if console.is_terminal else Console(stderr=stderr, highlight=False, width=_WIDTH)
+def print_text(text: str, *, stderr: bool = True) -> None:
+    """Print `text` as it is: no markup, no colours, and no line is folded."""
+    Console(stderr=stderr, highlight=False).print(text, soft_wrap=True, markup=False)

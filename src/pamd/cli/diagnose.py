@@ -33,16 +33,16 @@ def residual(
 ) -> None:
     """Fit distances to their own fixed point, encoder frozen and trainable: does the head absorb the supervision?
 
-    Finished curves are kept: the same command goes on after an interruption, and takes more seeds or distances.
+    Finished curves are kept. After an interruption, rerun the same command to continue; it may add seeds or distances.
 
     Args:
-        source: a run directory or a saved replay; without one a random policy fills a replay.
+        source: a run directory or a saved replay; without one, a random policy fills a replay.
         preset: quick (ten minutes on two cores), paper, or released.
         distances: any of `pamd list distances`.
-        transitions: how many of the replay's are used.
-        encoder: start from random weights, or from the run's.
-        match: whose parameter count the other heads are brought near (default pamd).
-        out: where results go (default RUN/diagnostics/residual-PRESET, or diagnostics/residual-PRESET).
+        transitions: how many transitions of the replay are used.
+        encoder: start from random weights or from the run's.
+        match: the distance whose parameter count the other heads approximate (default pamd).
+        out: the directory of the results (default RUN/diagnostics/residual-PRESET, or diagnostics/residual-PRESET).
         threads: CPU threads of torch (default: all cores).
     """
     from pamd import diagnostics
@@ -59,11 +59,11 @@ def residual(
 
     dimension = latent_dim or 50
     heads = ["matched heads:", *(f"  {diagnostics.match(name, dimension, match or 'pamd')}" for name in distances)]
-    _carry_out(compute, place, threads, before=heads)
+    _run(compute, place, threads, before=heads)
 
 
 def geometry(run: Run, /, pairs: int = 512, seed: int = 0, out: Path | None = None) -> None:
-    """Look at the learned matrices of a run: spectrum, anisotropy, dead diagonals, guards, triangle inequality.
+    """Examine the learned matrices of a run: spectrum, anisotropy, dead diagonals, guards, triangle inequality.
 
     Args:
         run: a run directory whose distance is a quadratic form.
@@ -71,17 +71,17 @@ def geometry(run: Run, /, pairs: int = 512, seed: int = 0, out: Path | None = No
     from pamd import diagnostics
 
     place = out or _within(run) / "geometry"
-    _carry_out(lambda progress, _: diagnostics.geometry(run, pairs=pairs, seed=seed, progress=progress), place, None)
+    _run(lambda progress, _: diagnostics.geometry(run, pairs=pairs, seed=seed, progress=progress), place, None)
 
 
 def latents(
     run: Run, /, states: int = 400, episodes: int = 4, neighbours: int = 4, seed: int = 0, out: Path | None = None
 ) -> None:
-    """Look at the latents of a run: nearest neighbours as pictures, correlations with behaviour, flat maps.
+    """Examine the latents of a run: nearest neighbours as pictures, correlations with behaviour, flat maps.
 
     Args:
-        run: a run directory; fresh states are played with its policy.
-        states: how many, over all episodes.
+        run: a run directory; its policy plays fresh states.
+        states: how many states, over all episodes.
     """
     from pamd import diagnostics
 
@@ -92,7 +92,7 @@ def latents(
             run, states=states, episodes=episodes, neighbours=neighbours, seed=seed, progress=progress
         )
 
-    _carry_out(compute, place, None)
+    _run(compute, place, None)
 
 
 def exact(
@@ -106,10 +106,10 @@ def exact(
 ) -> None:
     """Embed exact metrics of finite MDPs with each distance: in how many dimensions, with the encoder's help or not?
 
-    Finished fits are kept: the same command goes on after an interruption.
+    Finished fits are kept. After an interruption, rerun the same command to continue.
 
     Args:
-        out: where results go (default diagnostics/exact).
+        out: the directory of the results (default diagnostics/exact).
     """
     from pamd import diagnostics
 
@@ -121,7 +121,7 @@ def exact(
             progress=progress, interrupted=interrupted,
         )  # fmt: skip
 
-    _carry_out(compute, place, threads)
+    _run(compute, place, threads)
 
 
 diagnose: dict[str, Callable[..., None]] = {
@@ -133,15 +133,15 @@ diagnose: dict[str, Callable[..., None]] = {
 
 
 def _within(source: Path | None) -> Path:
-    """Where the results of a source belong: in a run directory, or below the present one."""
+    """The default directory of the results: in the run directory, or below the working directory."""
     in_run = source is not None and (source / "config.json").is_file()
     return (source if in_run and source is not None else Path()) / "diagnostics"
 
 
-def _carry_out(
+def _run(
     compute: Callable[[Steps, bool], Any], place: Path, threads: int | None, before: list[str] | None = None
 ) -> None:
-    """Compute, save, draw, and say what was found; after Ctrl-C, the same with what there is."""
+    """Compute, save, draw and print the result; after Ctrl-C, the same with the finished parts."""
     import torch
 
     from pamd import diagnostics
@@ -155,7 +155,7 @@ def _carry_out(
         try:
             result = compute(progress, False)
         except KeyboardInterrupt:
-            # Only what keeps its parts as they are finished has something to show now.
+            # Only a diagnostic that keeps finished parts has something to show now.
             if not any(place.glob("*.jsonl")):
                 raise RunInterrupted("interrupted before anything was finished") from None
             stopped, result = True, compute(progress, True)
@@ -166,4 +166,4 @@ def _carry_out(
         progress.say(section.text())
         progress.say(f"{place}")
     if stopped:
-        raise RunInterrupted(f"interrupted; what was finished is in {place}, and the same command goes on")
+        raise RunInterrupted(f"interrupted; the finished parts are in {place}; rerun the same command to continue")

@@ -4,23 +4,25 @@ from __future__ import annotations
 
 import dataclasses
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import numpy as np
 import tyro
 from numpy.typing import NDArray
-from rich.console import Console
 
+from pamd.cli.console import print_text
 from pamd.durable import check_directory
 from pamd.errors import ConfigError
 
 if TYPE_CHECKING:
+    import gymnasium
+
     from pamd.envs import EnvConfig
     from pamd.envs.distractors.config import Split
 
 __all__ = ["envs"]
 
-FILM_SIZE = 252
+VIDEO_SIZE = 252
 COLUMNS = 8
 
 Picture = NDArray[np.uint8]
@@ -38,23 +40,23 @@ def envs(
     episodes: int = 3,
     decisions: int = 60,
     seed: int = 0,
-    output: Path = Path("preview"),
+    out: Path = Path("preview"),
 ) -> None:
-    """Write a contact sheet (.png) and a film (.mp4) of a task as the agent sees it, under random actions.
+    """Write a contact sheet (.png) and a video (.mp4) of a task as the agent sees it, under random actions.
 
-    With a distractor that has clips, the sheet shows those of training first, then those that training never shows.
+    With a background of videos, the sheet shows those of training first, then the unseen ones.
 
     Args:
         what: preview.
         task: cheetah_run or any other task.
-        distractor: see `pamd list distractors`.
-        videos: a folder of videos or pictures for it.
+        distractor: the background; see `pamd list distractors`.
+        videos: a directory of videos or pictures for the background.
         set_: any field of the distractor, e.g. strength=0.5 jitter=2
-        size: pixels a side that the agent sees.
-        render: standard is how the paper's scale draws; without a GPU it takes half a minute.
-        episodes: rows of the sheet, on each side of the split.
-        decisions: in each episode.
-        output: the folder for both files.
+        size: height and width in pixels that the agent sees.
+        render: standard is the rendering of the paper's scale; without a GPU it takes half a minute.
+        episodes: rows of the sheet, for training and for unseen backgrounds.
+        decisions: decisions of each episode.
+        out: the directory of both files.
     """
     from pamd.cli.clips import prepared_env
     from pamd.configuration import override
@@ -63,56 +65,57 @@ def envs(
 
     if min(episodes, decisions) < 1 or seed < 0:
         raise ConfigError("preview: episodes and decisions must be at least 1, and seed at least 0")
-    check_directory(output, "--output")
-    console = Console(stderr=True)
-
-    def say(message: str) -> None:
-        console.print(message, highlight=False, soft_wrap=True)
-
-    behind = named_distractor(distractor, videos)
-    if set_ and behind is None:
-        raise ConfigError("--set changes a distractor: name one, e.g. --distractor video")
-    behind = override(behind, set_)
-    config = prepared_env(EnvConfig(task, size=size, render=render, distractor=behind), say)
-    rows, film, rate = _filmed(config, episodes, decisions, seed)
-    name = task.replace(":", "-").replace("/", "-") + (f"_{behind.name}" if behind else "")
-    output.mkdir(parents=True, exist_ok=True)
-    sheet, video = output / f"{name}.png", output / f"{name}.mp4"
+    check_directory(out, "--out")
+    background = named_distractor(distractor, videos)
+    if set_ and background is None:
+        raise ConfigError("--set requires --distractor: name one, e.g. --distractor video")
+    background = override(background, set_)
+    config = prepared_env(EnvConfig(task, size=size, render=render, distractor=background), print_text)
+    rows, frames, rate = _record(config, episodes, decisions, seed)
+    name = task.replace(":", "-").replace("/", "-") + (f"_{background.name}" if background else "")
+    out.mkdir(parents=True, exist_ok=True)
+    sheet, video = out / f"{name}.png", out / f"{name}.mp4"
     _write_sheet(sheet, rows)
-    write_video(video, film, rate)
-    say(f"{sheet}\n{video}")
+    write_video(video, frames, rate)
+    print_text(f"{sheet}\n{video}")
 
 
-def _filmed(config: EnvConfig, episodes: int, decisions: int, seed: int) -> tuple[list[Picture], list[Picture], int]:
-    """Rows of the sheet, each [size, COLUMNS * size, 3]; the film at FILM_SIZE; its frame rate."""
+def _record(config: EnvConfig, episodes: int, decisions: int, seed: int) -> tuple[list[Picture], list[Picture], int]:
+    """The rows of the sheet, each [size, COLUMNS * size, 3]; the frames of the video at VIDEO_SIZE; its frame rate."""
     from pamd.envs import build_env
     from pamd.envs.distractors.compose import to_size
 
     splits: list[Split] = ["train", "unseen"] if config.distractor and config.distractor.has_clips else ["train"]
     rows: list[Picture] = []
-    film: list[Picture] = []
+    frames: list[Picture] = []
     rate = 30
     for split in splits:
-        behind = config.distractor and dataclasses.replace(config.distractor, split=split)
-        env = build_env(dataclasses.replace(config, distractor=behind), seed=seed)
+        background = config.distractor and dataclasses.replace(config.distractor, split=split)
+        env = build_env(dataclasses.replace(config, distractor=background), seed=seed)
         rate = int(env.metadata["render_fps"])
         rng = np.random.default_rng(seed)
         try:
             for _ in range(episodes):
-                seen: list[Picture] = []
-                _, info = env.reset()
-                over = False
-                while len(seen) <= decisions and not over:
-                    seen.append(info["frame"].transpose(1, 2, 0))
-                    film.append(to_size(seen[-1], FILM_SIZE))
-                    action = rng.uniform(-1, 1, env.action_space.shape or ()).astype(np.float32)
-                    _, _, terminated, truncated, info = env.step(action)
-                    over = terminated or truncated
+                seen = _play(env, decisions, rng)
+                frames += [to_size(picture, VIDEO_SIZE) for picture in seen]
                 shown = np.linspace(0, len(seen) - 1, COLUMNS).astype(int)
                 rows.append(np.concatenate([seen[index] for index in shown], axis=1))
         finally:
             env.close()
-    return rows, film, rate
+    return rows, frames, rate
+
+
+def _play(env: gymnasium.Env[Any, Any], decisions: int, rng: np.random.Generator) -> list[Picture]:
+    """What the agent sees in one episode of random actions, at most `decisions` + 1 pictures [size, size, 3]."""
+    seen: list[Picture] = []
+    _, info = env.reset()
+    over = False
+    while len(seen) <= decisions and not over:
+        seen.append(info["frame"].transpose(1, 2, 0))
+        action = rng.uniform(-1, 1, env.action_space.shape or ()).astype(np.float32)
+        _, _, terminated, truncated, info = env.step(action)
+        over = terminated or truncated
+    return seen
 
 
 def _write_sheet(path: Path, rows: list[Picture]) -> None:

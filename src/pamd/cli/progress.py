@@ -1,4 +1,4 @@
-"""Progress of work that counts its own steps: a bar on a terminal, plain lines where there is none."""
+"""The progress of work that counts its steps: a bar on a terminal, plain lines where there is none."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _LINE_SECONDS = 15.0
 
 
 class Steps:
-    """Called with what is being done, how much is done and how much there is (`pamd.diagnostics.source.Progress`)."""
+    """Called with the name of the work, the steps done and all steps (`pamd.diagnostics.source.Progress`)."""
 
     def __init__(self, console: Console | None = None) -> None:
         self._console = console or Console(stderr=True)

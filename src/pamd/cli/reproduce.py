@@ -6,24 +6,22 @@ import importlib
 import os
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import Annotated, Any, Literal
 
+import numpy as np
 import tyro
-from rich.console import Console
-from rich.table import Table as Grid
 
 from pamd.cli.artefact import write_artefact
-from pamd.cli.console import wide_console
-from pamd.cli.sweep import Flat, How, carry_out, prepared, show_plan, summarise
+from pamd.cli.console import print_text
+from pamd.cli.sweep import Execution, FlatExecution, plan_jobs, print_plan, print_summary, run_jobs
 from pamd.cli.train import Storage
 from pamd.durable import check_directory
 from pamd.errors import ConfigError, RunError, UnknownNameError
 from pamd.experiments import EXPERIMENTS, SCALES, Experiment
+from pamd.report import results
 from pamd.report.diagnosed import draw
-from pamd.sweep.state import look
-
-if TYPE_CHECKING:
-    from pamd.benchmarks.measure import Options, Table
+from pamd.sweep import Job
+from pamd.sweep.state import read_state
 
 __all__ = ["reproduce"]
 
@@ -38,123 +36,108 @@ def reproduce(
     methods: tuple[str, ...] = (),
     decisions: int | None = None,
     storage: Storage | None = None,
-    root: Path = Path("runs"),
+    runs: Path = Path("runs"),
     out: Path | None = None,
     plan: bool = False,
     artefact_only: bool = False,
-    how: Flat = How(),  # noqa: B008
+    execution: FlatExecution = Execution(),  # noqa: B008
 ) -> int:
-    """Carry out an experiment and make its artefact; the same command goes on after an interruption.
+    """Run an experiment and write its artefact. After an interruption, rerun the same command to continue.
 
     Args:
         name: see `pamd list experiments`.
-        scale: paper, cpu (hours on two cores) or smoke (shows that it runs, and nothing else).
+        scale: paper, cpu (hours on two cores) or smoke (shows only that everything runs).
         fidelity: follow the paper's text or the released code where they differ.
-        seeds: which; default 0, 1, ... as many as the scale has.
+        seeds: which seeds; default 0, 1, ... as many as the scale has.
         tasks: only these of its tasks.
         methods: only these of its methods.
         decisions: budget of every run instead of the scale's.
-        storage: of the replays; mmap needs disk instead of memory.
-        root: where run directories are made; experiments that share a run share its directory.
-        out: where the artefact goes; default ROOT/artefacts/NAME-SCALE.
-        plan: only print runs, forecast time, memory and disk.
-        artefact_only: train nothing; make the artefact from the run directories that are there.
+        storage: where replays are kept; mmap uses disk instead of memory.
+        runs: the directory of run directories; experiments that share a run share its directory.
+        out: the directory of the artefact; default RUNS/artefacts/NAME-SCALE.
+        plan: print the runs and a forecast of time, memory and disk; start nothing.
+        artefact_only: train nothing; write the artefact from the run directories that exist.
     """
     experiment = EXPERIMENTS.get(name)
     if scale not in SCALES:
         raise UnknownNameError("scale of experiments", scale, SCALES)
     given = {"tasks": tasks, "methods": methods, "seeds": seeds, "decisions": decisions, "storage": storage}
-    _check(experiment, name, plan and artefact_only, how.discard_replay, [key for key, value in given.items() if value])
-    console = wide_console(stderr=True)
-    console.print(f"{experiment.title}. It shows {experiment.shows}.", soft_wrap=True)
-    if experiment.arms and decisions is None and not seeds:
-        console.print(f"scale {scale}: {SCALES[scale].what}", soft_wrap=True)
-    place = out or root / "artefacts" / f"{name}-{scale}"
-    check_directory(place, "the artefact's place")
+    _check(experiment, plan, artefact_only, execution, [key for key, value in given.items() if value])
+    out = out or runs / "artefacts" / f"{name}-{scale}"
+    check_directory(out, "--out")
+    print_text(f"{experiment.title}. It shows {experiment.shows}.")
     if not experiment.arms:
-        return _tabulate(experiment, scale, place, plan, artefact_only, how.resources.threads)
-    runs = experiment.runs(scale, fidelity, seeds, tasks, methods, decisions=decisions, storage=storage)
-    made, forecast = prepared(runs, root, how)
+        return _compute(experiment, scale, out, plan, execution.resources.threads)
+    if decisions is None and not seeds:
+        print_text(f"scale {scale}: {SCALES[scale].what}")
+    labelled = experiment.runs(scale, fidelity, seeds, tasks, methods, decisions=decisions, storage=storage)
+    planned, forecast = plan_jobs(labelled, runs, execution)
     if not artefact_only:
-        show_plan(made, forecast)
+        print_plan(planned, forecast)
     if plan:
         return 0
-    code = 0 if artefact_only else summarise(carry_out(made, how, forecast))
-    found = [(job.label, job.path) for job in made if look(job.path).last_return is not None]
-    if not found:
-        raise RunError(f"no run of {name} at scale {scale} has been evaluated in {root}: there is nothing to report")
-    if experiment.after is not None and not artefact_only and code == 0:
-        draw(experiment.after(scale, found))
-    _write(experiment, scale, fidelity, found, len(made), place, console)
+    code = 0 if artefact_only else print_summary(run_jobs(planned, execution, forecast))
+    _write(experiment, scale, fidelity, planned, out, diagnose=not artefact_only and code == 0)
     return code
 
 
-def _check(experiment: Experiment, name: str, neither: bool, discard_replay: bool, given: Sequence[str]) -> None:
-    """Raise where options contradict each other or the experiment; `given`: those about runs."""
-    if neither:
-        raise ConfigError("reproduce: --plan starts nothing and --artefact-only trains nothing: one of them")
-    if experiment.needs_replay and discard_replay:
-        raise ConfigError(f"reproduce: {name} reads the replay of a finished run; leave --discard-replay out")
-    if given and not experiment.arms:
-        raise ConfigError(f"reproduce: {name} is computed, it has no {', '.join(f'--{key}' for key in given)}")
+def _check(experiment: Experiment, plan: bool, artefact_only: bool, execution: Execution, given: Sequence[str]) -> None:
+    """ConfigError where options contradict each other or the experiment; `given` are options of runs."""
+    if plan and artefact_only:
+        raise ConfigError("reproduce: --plan cannot be combined with --artefact-only")
+    if experiment.needs_replay and execution.discard_replay:
+        raise ConfigError(
+            f"reproduce: {experiment.name} cannot be combined with --discard-replay:"
+            " it reads the replay of a finished run"
+        )
+    if experiment.arms:
+        return
+    options = [f"--{key}" for key in given] + (["--artefact-only"] if artefact_only else [])
+    if options:
+        raise ConfigError(f"reproduce: {experiment.name} is computed, not trained: it has no {', '.join(options)}")
 
 
 def _write(
-    experiment: Experiment,
-    scale: str,
-    fidelity: str,
-    found: Sequence[tuple[str, Path]],
-    planned: int,
-    place: Path,
-    console: Console,
+    experiment: Experiment, scale: str, fidelity: str, planned: Sequence[Job], out: Path, diagnose: bool
 ) -> None:
-    rows = write_artefact(
-        found,
-        place,
-        title=f"{experiment.title} ({scale} scale)",
-        published=experiment.published,
-        about={"experiment": experiment.name, "scale": scale, "fidelity": fidelity, "runs planned": planned},
-    )
-    grid = Grid("task", "method", "seeds", "return", "decisions", "frames", "updates", box=None)
-    for row in rows:
-        error = "" if row["standard error"] is None else f" ± {row['standard error']}"
-        budget = (f"{row[unit]:,}" for unit in ("decisions", "frames", "updates"))
-        grid.add_row(row["task"], row["method"], str(row["seeds"]), f"{row['return']}{error}", *budget)
-    console.print(grid)
-    console.print(f"{len(found)} of {planned} runs; {place / 'results.json'} says which", soft_wrap=True)
+    """Write the artefact of the runs that exist, and print its table."""
+    existing = [(job.label, job.path) for job in planned if (job.path / "config.json").is_file()]
+    if not any(read_state(path).last_return is not None for _, path in existing):
+        raise RunError(
+            f"no run of {experiment.name} at scale {scale} has been evaluated in {planned[0].runs}:"
+            " there is nothing to report"
+        )
+    if experiment.after is not None and diagnose:
+        draw(experiment.after(scale, existing))
+    about = {"fidelity": fidelity, "runs planned": len(planned)}
+    comparison = write_artefact(experiment, existing, out, scale, about)
+    table = results.summary(comparison, (), np.random.default_rng(0))
+    print_text("\n".join([table.text(), *table.notes]))
+    finished = sum(run.finished for run in comparison.runs)
+    print_text(f"{finished} of {len(planned)} runs finished; {out / 'results.json'} names them")
 
 
-def _tabulate(
-    experiment: Experiment, scale: str, place: Path, plan: bool, artefact_only: bool, threads: int | None
-) -> int:
-    """An artefact that is computed, not trained: shown, and written as table.json."""
+def _compute(experiment: Experiment, scale: str, out: Path, plan: bool, threads: int | None) -> int:
+    """An artefact that is computed, not trained: printed, and written as table.json."""
     if plan:
-        Console(stderr=True).print("no runs: one table, computed on this machine in minutes", highlight=False)
+        print_text("no runs: one table, computed on this machine in minutes")
         return 0
-    if artefact_only:
-        raise ConfigError(f"reproduce: {experiment.name} has no runs to make its artefact from: it is computed")
     import torch
 
-    from pamd.benchmarks.measure import Options
-    from pamd.cli.bench import show
+    from pamd.benchmarks.measure import Options, write_measured
+    from pamd.cli.bench import print_measured
     from pamd.training.allocator import keep_freed_memory
 
     options = Options(threads or os.cpu_count() or 1, SCALES[scale].repetitions)
     torch.set_num_threads(options.threads)
     keep_freed_memory()
-    table = _table(experiment, scale, options)
-    show(table, options)
-    table.write(place / "table.json", options)
-    Console(stderr=True).print(f"{place / 'table.json'}", highlight=False, soft_wrap=True)
-    return 0
-
-
-def _table(experiment: Experiment, scale: str, options: Options) -> Table:
-    from pamd.benchmarks.measure import Table
-
     if experiment.benchmark is not None:
-        measured: Any = importlib.import_module(f"pamd.benchmarks.{experiment.benchmark}")
-        found: Table = measured.measure(options)
-        return found
-    assert experiment.compute is not None
-    return Table(experiment.name, experiment.title, *experiment.compute(scale))
+        benchmark: Any = importlib.import_module(f"pamd.benchmarks.{experiment.benchmark}")
+        table = benchmark.measure(options)
+    else:
+        assert experiment.compute is not None
+        table = experiment.compute(scale)
+    print_measured(table, options)
+    write_measured(table, out / "table.json", options)
+    print_text(f"{out / 'table.json'}")
+    return 0

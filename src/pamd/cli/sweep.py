@@ -1,4 +1,4 @@
-"""`pamd sweep`: tasks x methods x seeds; and what it shares with `pamd reproduce`."""
+"""`pamd sweep`: tasks x methods x seeds. `pamd reproduce` shares its plan, its execution and its summary."""
 
 from __future__ import annotations
 
@@ -9,11 +9,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import tyro
-from rich.console import Console
-from rich.table import Table
 
 from pamd.cli.board import Board, duration
-from pamd.cli.console import wide_console
+from pamd.cli.console import print_text
 from pamd.cli.train import Settings, Storage
 from pamd.configuration import configure
 from pamd.durable import check_directory
@@ -21,35 +19,35 @@ from pamd.envs import EnvConfig
 from pamd.envs.task import make_task
 from pamd.errors import ConfigError, ResourceError
 from pamd.replay import available_disk, available_memory
-from pamd.report.table import counted
 from pamd.sweep import BACKENDS, Job, Plan, Resources, Sweep, Tracked, jobs, plan
+from pamd.table import Table, counted
 from pamd.training import Runtime
 from pamd.training.session import device_of
 
 if TYPE_CHECKING:
     from pamd.training import TrainConfig
 
-__all__ = ["How", "carry_out", "prepared", "show_plan", "summarise", "sweep"]
+__all__ = ["Execution", "FlatExecution", "plan_jobs", "print_plan", "print_summary", "run_jobs", "sweep"]
 
 
 @dataclass(frozen=True)
-class How:
-    """Where and how runs are carried out."""
+class Execution:
+    """Where and how runs are executed. It changes nothing that they compute."""
 
     backend: str = "local"
     """local, ray or slurm."""
     resources: Annotated[Resources, tyro.conf.arg(name="")] = Resources()  # noqa: RUF009
     retries: int = 2
-    """How often a run whose process or node died is tried again, from its last checkpoint."""
+    """How often a run whose process or node died is retried, from its last checkpoint."""
     device: str = "auto"
-    """auto takes CUDA where it is there."""
+    """auto uses CUDA where it is available."""
     video: Literal["off", "last", "all"] = "off"
-    """Which evaluations are filmed."""
+    """Which evaluations are recorded."""
     discard_replay: bool = False
-    """Delete the replay of a finished run: most of its disk, and nothing that reports read."""
+    """Delete the replay of a finished run. It is most of the disk, and no report reads it."""
 
 
-Flat = Annotated[How, tyro.conf.arg(name="")]
+FlatExecution = Annotated[Execution, tyro.conf.arg(name="")]
 
 
 def sweep(
@@ -64,26 +62,26 @@ def sweep(
     evaluate_episodes: int | None = None,
     storage: Storage | None = None,
     set_: Settings = (),
-    root: Path = Path("runs"),
+    runs: Path = Path("runs"),
     plan: bool = False,
-    how: Flat = How(),  # noqa: B008
+    execution: FlatExecution = Execution(),  # noqa: B008
 ) -> int:
-    """Train every method on every task with every seed; the same command goes on after an interruption.
+    """Train every method on every task with every seed. After an interruption, rerun the same command to continue.
 
     Args:
         tasks: DMControl tasks, gym:ID or toy.
         methods: see `pamd list methods`.
         scale: paper, cpu or smoke.
         decisions: budget of each run.
-        storage: of the replays; mmap needs disk instead of memory.
+        storage: where replays are kept; mmap uses disk instead of memory.
         set_: any field of the configs, e.g. method.objective.pairing=all
-        root: where run directories are made; ray and slurm need storage that all machines share.
-        plan: only print runs, forecast time, memory and disk.
+        runs: the directory of run directories; ray and slurm require storage that all machines share.
+        plan: print the runs and a forecast of time, memory and disk; start nothing.
     """
     if not (tasks and methods and seeds):
-        raise ConfigError("sweep: --tasks, --methods and --seeds must each name at least one")
+        raise ConfigError("sweep: --tasks, --methods and --seeds must each have at least one value")
     for task in tasks:
-        # A misspelt name is said before the first run, not by it.
+        # A misspelt name is an error before the first run starts.
         make_task(EnvConfig(task)).close()
     given: dict[str, Any] = {
         "decisions": decisions,
@@ -92,111 +90,104 @@ def sweep(
         "evaluate_episodes": evaluate_episodes,
         "storage": storage,
     }
-    runs = [
+    labelled = [
         (method, configure(task, method, scale=scale, fidelity=fidelity, seed=seed, settings=set_, **given))
         for seed in seeds
         for task in tasks
         for method in methods
     ]
-    made, forecast = prepared(runs, root, how)
-    show_plan(made, forecast)
+    planned, forecast = plan_jobs(labelled, runs, execution)
+    print_plan(planned, forecast)
     if plan:
         return 0
-    return summarise(carry_out(made, how, forecast))
+    return print_summary(run_jobs(planned, execution, forecast))
 
 
-def prepared(runs: Sequence[tuple[str, TrainConfig]], root: Path, how: How) -> tuple[list[Job], Plan]:
-    """The jobs, each with its share of the threads, and what they will take."""
-    backend, resources = BACKENDS.get(how.backend), how.resources
-    if how.retries < 0:
-        raise ConfigError(f"sweep: retries must be at least 0, got {how.retries}")
-    if resources.address is not None and how.backend != "ray":
-        raise ConfigError(f"--address is of a Ray cluster: it goes with --backend ray, not {how.backend}")
-    if resources.partition is not None and how.backend != "slurm":
-        raise ConfigError(f"--partition is of Slurm: it goes with --backend slurm, not {how.backend}")
-    check_directory(root, "--root")
-    if how.backend == "local":
-        device_of(how.device)  # what no run could use is said once, before the first
-    made = jobs(runs, root)
-    workers, threads = backend.share(resources, len(made))
-    runtime = Runtime(device=how.device, threads=threads, video=how.video, tensorboard=False)
-    made = [replace(job, config=replace(job.config, runtime=runtime)) for job in made]
-    return made, plan(made, workers, threads, how.discard_replay)
+def plan_jobs(labelled: Sequence[tuple[str, TrainConfig]], runs: Path, execution: Execution) -> tuple[list[Job], Plan]:
+    """The jobs, each with its share of the threads, and the forecast of what they require."""
+    backend, resources = BACKENDS.get(execution.backend), execution.resources
+    if execution.retries < 0:
+        raise ConfigError(f"sweep: retries must be at least 0, got {execution.retries}")
+    if resources.address is not None and execution.backend != "ray":
+        raise ConfigError(f"--address requires --backend ray, got --backend {execution.backend}")
+    if resources.partition is not None and execution.backend != "slurm":
+        raise ConfigError(f"--partition requires --backend slurm, got --backend {execution.backend}")
+    check_directory(runs, "--runs")
+    if execution.backend == "local":
+        device_of(execution.device)  # An unusable device is one error here, not one for each run.
+    planned = jobs(labelled, runs)
+    workers, threads = backend.share(resources, len(planned))
+    runtime = Runtime(device=execution.device, threads=threads, video=execution.video, tensorboard=False)
+    planned = [replace(job, config=replace(job.config, runtime=runtime)) for job in planned]
+    return planned, plan(planned, workers, threads, execution.discard_replay)
 
 
-def show_plan(made: Sequence[Job], forecast: Plan) -> None:
-    """Runs by task and method, and the forecast."""
-    console = wide_console(stderr=True)
-    table = Table("task", "method", "seeds", "decisions", "frames", box=None)
-    groups = Counter((job.config.env.task, job.label, _budget(job), _frames(job)) for job in made)
-    for (task, label, budget, frames), seeds in groups.items():
-        table.add_row(task, label, str(seeds), budget, frames)
-    console.print(table)
-    workers = f"{forecast.workers} at a time, {counted(forecast.threads, 'CPU thread')} each"
-    console.print(
-        f"{counted(forecast.runs, 'run')}, {forecast.finished} of them finished;"
-        f" {forecast.decisions:,} decisions are left (one update each); {workers}",
-        soft_wrap=True,
-    )
-    memory, disk = available_memory(), available_disk(made[0].root)
-    console.print(
+def print_plan(planned: Sequence[Job], forecast: Plan) -> None:
+    """Print the runs by task and method, and the forecast."""
+    runs = planned[0].runs
+    memory, disk = available_memory(), available_disk(runs)
+    lines = [
+        _plan_table(planned).text(),
+        f"{counted(forecast.runs, 'run')}, {forecast.finished} of them finished; {forecast.decisions:,} decisions are"
+        f" left (one update each); {forecast.workers} at a time, {counted(forecast.threads, 'CPU thread')} each",
         f"forecast: {duration(forecast.seconds)}; memory {_gigabytes(forecast.memory)} GB of {_gigabytes(memory)} here;"
-        f" disk for replays {_gigabytes(forecast.disk)} GB of {_gigabytes(disk)} in {made[0].root}",
-        soft_wrap=True,
-    )
+        f" disk for replays {_gigabytes(forecast.disk)} GB of {_gigabytes(disk)} in {runs}",
+    ]
     if forecast.memory > memory:
-        console.print("  more memory than there is: fewer --workers, or --storage mmap", soft_wrap=True)
+        lines.append("  more memory than available: use fewer --workers, or --storage mmap")
     if forecast.disk > disk:
-        console.print("  more disk than there is: --discard-replay, or another --root", soft_wrap=True)
-    for source in forecast.sources:
-        console.print(f"  time from {source}", soft_wrap=True)
+        lines.append("  more disk than available: use --discard-replay, or another --runs")
+    lines += [f"  time from {source}" for source in forecast.sources]
+    print_text("\n".join(lines))
 
 
-def carry_out(made: Sequence[Job], how: How, forecast: Plan) -> list[Tracked]:
-    """The sweep itself, watched."""
-    if how.backend == "local":
-        _check(forecast)
+def run_jobs(planned: Sequence[Job], execution: Execution, forecast: Plan) -> list[Tracked]:
+    """Execute the jobs and show their progress."""
+    if execution.backend == "local":
+        _check_memory(forecast)
     with Board() as board:
         driver = Sweep(
-            made,
-            lambda: BACKENDS.get(how.backend)(how.resources),
+            planned,
+            lambda: BACKENDS.get(execution.backend)(execution.resources),
             board,
-            retries=how.retries,
-            discard_replay=how.discard_replay,
+            retries=execution.retries,
+            discard_replay=execution.discard_replay,
         )
         return driver.run()
 
 
-def _check(forecast: Plan) -> None:
-    """Each run looks after itself when it begins, but only together may they be too much."""
+def print_summary(runs: Sequence[Tracked]) -> int:
+    """Print how many runs finished, and the error of each that did not; the exit code."""
+    unfinished = [run for run in runs if run.state != "finished"]
+    before, done = sum(run.skipped for run in runs), len(runs) - len(unfinished)
+    print_text(f"{done} of {len(runs)} runs finished ({before} before this command)")
+    for run in unfinished:
+        print_text(f"{run.state}: {run.job.path}: {run.error}")
+    return 1 if unfinished else 0
+
+
+def _check_memory(forecast: Plan) -> None:
+    """Each run checks its own memory when it starts; this checks the runs that share the machine."""
     memory = available_memory()
     if forecast.memory > memory:
         raise ResourceError(
-            f"{forecast.workers} runs at a time will need {_gigabytes(forecast.memory)} GB of memory, and"
-            f" {_gigabytes(memory)} GB are available: lower --workers, or use --storage mmap"
+            f"{forecast.workers} runs at a time require {_gigabytes(forecast.memory)} GB of memory, and"
+            f" {_gigabytes(memory)} GB are available: use fewer --workers, or --storage mmap"
         )
 
 
-def summarise(runs: Sequence[Tracked]) -> int:
-    """What failed, with its error; the exit code."""
-    console = Console(stderr=True, highlight=False)
-    lost = [run for run in runs if run.state != "finished"]
-    before = sum(run.skipped for run in runs)
-    console.print(f"{len(runs) - len(lost)} of {len(runs)} runs finished ({before} were already)", soft_wrap=True)
-    for run in lost:
-        console.print(f"{run.state}: {run.job.path}: {run.error}", soft_wrap=True, markup=False)
-    return 1 if lost else 0
+def _plan_table(planned: Sequence[Job]) -> Table:
+    groups = Counter((job.config.env.task, job.label, job.config.decisions, _frames(job)) for job in planned)
+    rows = [(task, label, seeds, decisions, frames) for (task, label, decisions, frames), seeds in groups.items()]
+    return Table("plan", "Planned runs", ["task", "method", "seeds", "decisions", "frames"], rows)
+
+
+def _frames(job: Job) -> int:
+    from pamd.envs import default_action_repeat
+
+    env = job.config.env
+    return job.config.decisions * (env.action_repeat or default_action_repeat(env.task, env.family))
 
 
 def _gigabytes(amount: int) -> str:
     return f"{amount / 1e9:.1f}"
-
-
-def _budget(job: Job) -> str:
-    return f"{job.config.decisions:,}"
-
-
-def _frames(job: Job) -> str:
-    from pamd.envs import resolve_env
-
-    return f"{job.config.decisions * (resolve_env(job.config.env).action_repeat or 1):,}"

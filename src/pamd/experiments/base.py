@@ -1,4 +1,4 @@
-"""What an experiment is: arms to train or a table to compute, at three scales; and the registry of them."""
+"""What an experiment is: arms to train or a table to compute, at three scales. And the registry of experiments."""
 
 from __future__ import annotations
 
@@ -9,22 +9,23 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from pamd.errors import ConfigError, UnknownNameError
 from pamd.registry import Registry
+from pamd.table import Table
 
 if TYPE_CHECKING:
     from pamd.training.config import TrainConfig
 
-__all__ = ["EXPERIMENTS", "SCALES", "Arm", "Experiment", "Fidelity", "Labelled", "Rows", "Setting", "add", "arms"]
+__all__ = ["EXPERIMENTS", "SCALES", "Arm", "Experiment", "Fidelity", "Labelled", "Setting", "add", "arms"]
 
 Fidelity = Literal["paper", "released"]
 
 
 @dataclass(frozen=True)
 class Setting:
-    """How long, and how often: a scale of experiments."""
+    """A scale of experiments: how long and how often."""
 
     seeds: int
     decisions: int | None
-    """Of every run; None: what the paper gives the task."""
+    """The budget of every run; None: the paper's budget for the task."""
     repetitions: int
     """Turns of a measurement."""
     what: str
@@ -46,10 +47,10 @@ class Arm:
     decisions: int
     """In the paper."""
     variant: str = ""
-    """What `settings` make of the method, in a few words; it is part of the name that the run carries."""
+    """What `settings` change, in a few words. It becomes part of the run's method name."""
     settings: tuple[str, ...] = ()
     options: Mapping[str, Any] = field(default_factory=dict)
-    """More words for `pamd.configure`."""
+    """More arguments of `pamd.configure`."""
 
     @property
     def label(self) -> str:
@@ -63,30 +64,23 @@ class Labelled(NamedTuple):
     config: TrainConfig
 
 
-class Rows(NamedTuple):
-    """A table that is computed, not trained."""
-
-    rows: Sequence[Mapping[str, Any]]
-    notes: Sequence[str] = ()
-
-
 After = Callable[[str, Sequence[tuple[str, Path]]], Path]
-"""(scale, [(label, run directory)]) -> where its files are, within a run directory: a diagnostic of finished runs."""
+"""(scale, [(label, run directory)]) -> the directory of its files: a diagnostic of finished runs."""
 
 
 @dataclass(frozen=True)
 class Experiment:
-    """A table or figure: its runs, or its computation, and what it is for."""
+    """A table or figure: its runs or its computation, and what it shows."""
 
     name: str
     title: str
     shows: str
     arms: tuple[Arm, ...] = ()
     published: str | None = None
-    """The name of the paper's own numbers; None: it has none."""
+    """The name of the paper's own numbers; None where there are none."""
     benchmark: str | None = None
     """A benchmark whose table is the artefact (`pamd bench NAME`)."""
-    compute: Callable[[str], Rows] | None = None
+    compute: Callable[[str], Table] | None = None
     """scale -> the table that is the artefact."""
     after: After | None = None
     needs_replay: bool = False
@@ -108,20 +102,20 @@ class Experiment:
         methods: Sequence[str] = (),
         **given: Any,
     ) -> list[Labelled]:
-        """Its runs, all arms of the first seed first, so that an unfinished sweep already compares.
+        """Its runs. All arms of the first seed come first, so that an unfinished sweep already compares them.
 
-        `seeds` replaces the scale's own 0 .. n-1; `tasks` and `methods` keep the arms of these alone, by task and by
-        label; `given` are words for `pamd.configure` (None: not said).
+        `seeds` replaces the scale's own 0 .. n-1. `tasks` and `methods` keep the arms of these tasks and labels alone.
+        `given` are arguments of `pamd.configure`; None leaves the default.
         """
         setting = SCALES.get(scale)
         if setting is None:
             raise UnknownNameError("scale of experiments", scale, SCALES)
         chosen = self.arms
-        for kind, names, of in (("task", tasks, _task), ("method", methods, _label)):
+        for kind, names, key in (("task", tasks, _task), ("method", methods, _label)):
             for name in names:
-                if name not in map(of, self.arms):
-                    raise UnknownNameError(f"{kind} of {self.name}", name, sorted(set(map(of, self.arms))))
-            chosen = tuple(arm for arm in chosen if not names or of(arm) in names)
+                if name not in map(key, self.arms):
+                    raise UnknownNameError(f"{kind} of {self.name}", name, set(map(key, self.arms)))
+            chosen = tuple(arm for arm in chosen if not names or key(arm) in names)
         try:
             return [
                 Labelled(arm.label, _configure(arm, scale, setting, fidelity=fidelity, seed=seed, **given))
@@ -158,5 +152,5 @@ EXPERIMENTS: Registry[Experiment] = Registry("experiment", "pamd.experiments")
 
 
 def add(experiment: Experiment) -> Experiment:
-    """Make it known by its name."""
+    """Register an experiment under its name."""
     return EXPERIMENTS.register(experiment.name)(experiment)

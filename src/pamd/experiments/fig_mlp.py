@@ -22,12 +22,12 @@ RESIDUAL: dict[str, dict[str, Any]] = {
 
 def residual(scale: str, runs: Sequence[tuple[str, Path]]) -> Path:
     """Fit PAMD and the MLP to their fixed points on the replay of the first SimSR run, encoder frozen and trainable."""
-    from pamd import diagnostics  # here, so that listing experiments does not import torch
+    from pamd import diagnostics  # Listing experiments must not import torch.
 
     source = next(path for label, path in runs if label == "simsr")
     if not (source / "replay").is_dir():
-        raise ConfigError(f"the residual diagnostic of fig-mlp reads {source / 'replay'}, which is gone")
-    place = source / "diagnostics" / f"residual-{RESIDUAL[scale]['preset']}"  # where `pamd diagnose` puts it, too
+        raise ConfigError(f"the residual diagnostic of fig-mlp requires {source / 'replay'}, which does not exist")
+    place = source / "diagnostics" / f"residual-{RESIDUAL[scale]['preset']}"  # the default of `pamd diagnose`
     diagnostics.save(diagnostics.residual(source, out=place, **RESIDUAL[scale]), place)
     return place
 

@@ -9,8 +9,8 @@ __all__ = ["EXPERIMENT"]
 EXPERIMENT = add(
     Experiment(
         name="fig-video",
-        title="cheetah_run before natural videos",
-        shows="whether PAMD keeps its advantage before a background that has nothing to do with the task",
+        title="cheetah_run with natural videos as background",
+        shows="whether PAMD keeps its advantage with a background that has nothing to do with the task",
         # The budget is not stated; cheetah_run has a million decisions elsewhere.
         arms=arms({"cheetah_run": 1_000_000}, "dbc-det", "dbc-det+pamd", options={"distractor": "paper-video"}),
         published="fig-video",

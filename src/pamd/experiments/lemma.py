@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from pamd.experiments.base import Experiment, Rows, add
+from pamd.experiments.base import Experiment, add
+from pamd.table import Table
 
 __all__ = ["EXPERIMENT", "check"]
 
@@ -14,14 +15,14 @@ SPREADS = (1e-3, 1.0, 1e2)
 """Of the latents: next to each other, of unit size, far apart."""
 
 
-def check(scale: str) -> Rows:
+def check(scale: str) -> Table:
     """PAMD with fresh weights, and with weights ten times as large, on random pairs."""
     rows = [_row(spread, gain, PAIRS[scale]) for gain in (1.0, 10.0) for spread in SPREADS]
     notes = (
         f"Latent dimension {DIMENSION}, {PAIRS[scale]:,} random pairs a row, float64; gain: factor on all weights.",
         "nearest: the smallest value/lower and the largest value/upper; violations beyond 1e-12 relative are counted.",
     )
-    return Rows(rows, notes)
+    return Table.from_records(EXPERIMENT.name, EXPERIMENT.title, rows, notes)
 
 
 def _row(spread: float, gain: float, pairs: int) -> dict[str, Any]:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from pamd.experiments.base import Experiment, Rows, add
+from pamd.experiments.base import Experiment, add
+from pamd.table import Table
 
 __all__ = ["EXPERIMENT", "STATED", "count"]
 
@@ -10,8 +11,8 @@ STATED = {"pamd": 193_915, "mlp": 194_041}
 DIMENSION = 50
 
 
-def count(scale: str) -> Rows:
-    """Counted on the modules that train; no scale changes it."""
+def count(scale: str) -> Table:
+    """Count the parameters of the modules that train; the scale changes nothing."""
     from pamd.distances import distance
 
     found = {
@@ -28,7 +29,8 @@ def count(scale: str) -> Rows:
         }
         for name, number in found.items()
     ]
-    return Rows(rows, (f"Latent dimension {DIMENSION}. The paper states a difference of 126 between MLP and PAMD.",))
+    notes = [f"Latent dimension {DIMENSION}. The paper states a difference of 126 between MLP and PAMD."]
+    return Table.from_records(EXPERIMENT.name, EXPERIMENT.title, rows, notes)
 
 
 EXPERIMENT = add(

@@ -1,8 +1,8 @@
-"""Run directories in, figures out. Reads files and nothing else; no torch."""
+"""Run directories in; pages, tables and figures out. Reads files and nothing else; needs no torch."""
 
 from __future__ import annotations
 
 from pamd.report.figure import learning_curves
-from pamd.report.load import Curve, load_curve
+from pamd.report.load import Curve, Run, load_run
 
-__all__ = ["Curve", "learning_curves", "load_curve"]
+__all__ = ["Curve", "Run", "learning_curves", "load_run"]

@@ -1,4 +1,4 @@
-"""What may be concluded: aggregates over tasks, probabilities of improvement, paired differences, seeds needed."""
+"""Inference over tasks and pairs: aggregates, probabilities of improvement, paired differences, seeds needed."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from pamd.report.aggregate import Cell, Column, Comparison, Setting
-from pamd.report.results import NONE, interval
+from pamd.report.aggregate import Cell, Comparison
+from pamd.report.settings import Column, Setting
 from pamd.report.statistics import (
     Scores,
     estimate,
@@ -18,7 +18,7 @@ from pamd.report.statistics import (
     probability_of_improvement,
     seeds_needed,
 )
-from pamd.report.table import Table
+from pamd.table import Table, Value
 
 __all__ = ["aggregates", "common", "differences", "improvement", "pairs"]
 
@@ -47,21 +47,20 @@ def aggregates(comparison: Comparison, scale: str, rng: np.random.Generator) -> 
     """Over the tasks that all methods share, in units of the highest return; None where there are none."""
     columns = scored_columns(comparison, scale)
     settings = common(comparison, scale, columns)
-    rows = []
+    rows: list[list[Value]] = []
     for column in columns if settings else []:
         scores = normalised(comparison, settings, column)
         if scores is None:
             return None
-        found, gap = estimate(iqm, scores, rng=rng), estimate(optimality_gap, scores, rng=rng)
-        runs = sum(len(task) for task in scores)
-        rows.append([column.label, str(len(scores)), str(runs), interval(found, 3), interval(gap, 3)])
+        found, gap = (estimate(statistic, scores, rng=rng, digits=3) for statistic in (iqm, optimality_gap))
+        rows.append([column.label, len(scores), sum(len(task) for task in scores), found, gap])
     if not rows:
         return None
     tasks = ", ".join(setting.name for setting in settings)
     notes = [
         f"Over {tasks}, each at its own budget. Returns are divided by 1000, the highest of a DMControl task."
         " Intervals: 95 %, bootstrap of runs within each task; none where a task has a single run."
-        " Optimality gap: how far runs fall short of 1 on average; less is better."
+        " Optimality gap: how far runs stay below 1 on average; less is better."
     ]
     heads = ["method", "tasks", "runs", "IQM", "optimality gap"]
     return Table(f"aggregates-{scale}", f"All shared tasks together, {scale} scale", heads, rows, notes)
@@ -75,23 +74,23 @@ def pairs(columns: Sequence[Column]) -> list[tuple[Column, Column]]:
 
 def improvement(comparison: Comparison, scale: str, rng: np.random.Generator) -> Table | None:
     """How likely a run of one method beats a run of the other, averaged over their shared tasks."""
-    rows = []
+    rows: list[list[Value]] = []
     for x, y in pairs(scored_columns(comparison, scale)):
         settings = common(comparison, scale, [x, y])
         if not settings:
             continue
         a, b = ([comparison.cells[setting, column].array for setting in settings] for column in (x, y))
-        found = estimate(probability_of_improvement, a, b, rng=rng)
+        found = estimate(probability_of_improvement, a, b, rng=rng, digits=2)
         runs = f"{sum(map(len, a))} and {sum(map(len, b))}"
-        rows.append([f"{x.label} > {y.label}", ", ".join(s.name for s in settings), runs, interval(found, 2)])
+        rows.append([f"{x.label} > {y.label}", ", ".join(s.name for s in settings), runs, found])
     if not rows:
         return None
     notes = [
-        "One half: neither is better. An interval that reaches from below 0.5 to above it leaves the question open;"
-        " a few seeds that all agree give an interval too narrow to trust."
+        "One half: neither is better. Intervals: 95 %, bootstrap of runs within each task. An interval from below 0.5"
+        " to above it leaves the question open. A few seeds that all agree give an interval too narrow to trust."
     ]
-    columns = ["pair", "tasks", "runs", "probability [95 %]"]
-    return Table(f"improvement-{scale}", f"Probability of improvement, {scale} scale", columns, rows, notes, numbers=2)
+    columns = ["pair", "tasks", "runs", "probability"]
+    return Table(f"improvement-{scale}", f"Probability of improvement, {scale} scale", columns, rows, notes)
 
 
 def differences(comparison: Comparison, scale: str) -> Table | None:
@@ -107,20 +106,19 @@ def differences(comparison: Comparison, scale: str) -> Table | None:
     notes = [
         "Evaluation episodes are the same for every method with the same seed, so seeds are compared pair by pair."
         " Intervals: 95 %, Student's t. Seeds needed: for a two-sided test at 5 % to find such a difference with"
-        " probability 0.8, if effect and spread are as observed; a guess as rough as the spread of so few seeds."
+        " probability 0.8, if effect and spread are as observed; as rough an estimate as the spread of so few seeds."
     ]
-    columns = ["pair", "setting", "paired seeds", "difference in return [95 %]", "seeds needed"]
-    return Table(f"differences-{scale}", f"Paired differences, {scale} scale", columns, rows, notes, numbers=2)
+    columns = ["pair", "setting", "paired seeds", "difference in return", "seeds needed"]
+    return Table(f"differences-{scale}", f"Paired differences, {scale} scale", columns, rows, notes)
 
 
-def _difference(one: Cell, other: Cell) -> list[str] | None:
+def _difference(one: Cell, other: Cell) -> list[Value] | None:
     seeds = sorted(one.scores.keys() & other.scores.keys())
     if not seeds:
         return None
     a, b = (np.array([cell.scores[seed] for seed in seeds]) for cell in (one, other))
-    needed = seeds_needed(a - b)
     label = f"{one.column.label} minus {other.column.label}"
-    return [label, one.setting.label, str(len(seeds)), interval(paired_difference(a, b)), str(needed or NONE)]
+    return [label, one.setting.label, len(seeds), paired_difference(a, b), seeds_needed(a - b)]
 
 
 def _scored(comparison: Comparison, setting: Setting, column: Column) -> bool:

@@ -16,16 +16,17 @@ import numpy as np
 from pamd import __version__, durable
 from pamd.errors import ResourceError
 from pamd.published import Published
-from pamd.report import inference, plots, results
-from pamd.report.aggregate import Comparison, compare, mean_curve
+from pamd.report import inference, paper, plots, results
+from pamd.report.aggregate import Comparison, compare
+from pamd.report.curves import mean_curve
 from pamd.report.load import Run, load_runs
-from pamd.report.sections import diagnostics, films, picture, provenance
-from pamd.report.table import Table, counted
+from pamd.report.sections import diagnostics, picture, provenance, videos
+from pamd.table import Table, counted
 
-__all__ = ["build"]
+__all__ = ["build", "write"]
 
 _ROWS = 40
-"""A longer table is folded."""
+"""The page folds a table with more rows."""
 
 
 def build(
@@ -38,10 +39,14 @@ def build(
 ) -> Path:
     """Report on `runs` (run directories, or directories of them) in `out`; the path of the page, out/index.html.
 
-    `published` are numbers to put beside. `groups` names columns by hand: label -> runs of one method record.
+    `published` are the paper's numbers to show beside ours. `groups` names columns: label -> runs of one method.
     """
-    loaded = load_runs([Path(run) for run in runs])
-    comparison, rng = compare(loaded, groups), np.random.default_rng(0)
+    return write(compare(load_runs([Path(run) for run in runs]), groups), out, title=title, published=published)
+
+
+def write(comparison: Comparison, out: Path, *, title: str, published: Sequence[Published] = ()) -> Path:
+    """The page about `comparison` in `out`, with its tables, figures and configs; the path of the page."""
+    rng = np.random.default_rng(0)
     try:
         out.mkdir(parents=True, exist_ok=True)
         _clear(out)
@@ -49,11 +54,11 @@ def build(
             "Returns": _returned(comparison, published, out, rng),
             "Learning curves": _curves(comparison, out),
             "Statistics": _statistics(comparison, out, rng),
-            "Diagnostics": diagnostics(loaded),
-            "Films": films(loaded, out),
-            "Runs and how to repeat them": provenance(loaded, out),
+            "Diagnostics": diagnostics(comparison.runs),
+            "Videos": videos(comparison.runs, out),
+            "Runs and how to repeat them": provenance(comparison.runs, out),
         }
-        text = _fill(title, _about(loaded, comparison), {k: v for k, v in blocks.items() if v}, _data(comparison))
+        text = _fill(title, _about(comparison), {k: v for k, v in blocks.items() if v}, _data(comparison))
         durable.replace(out / "index.html", text.encode())
     except OSError as error:
         raise ResourceError(f"cannot write the report in {out}: {error}") from None
@@ -61,7 +66,7 @@ def build(
 
 
 def _clear(out: Path) -> None:
-    """Take away what an earlier report left, so that every file beside the page is of this one."""
+    """Delete the files of an earlier report, so that every file beside the page belongs to this one."""
     if (out / "index.html").is_file():
         for pattern in ("configs/*.json", "tables/*.csv", "tables/*.tex", "figures/*.svg", "figures/*.png"):
             for file in out.glob(pattern):
@@ -87,38 +92,38 @@ def _fill(title: str, about: str, blocks: Mapping[str, str], data: Mapping[str, 
     )
 
 
-def _about(runs: Sequence[Run], comparison: Comparison) -> str:
+def _about(comparison: Comparison) -> str:
+    """What the page is about, and what a reader should know first."""
     fidelities = sorted({column.fidelity for column in comparison.columns})
     methods = {column.method for column in comparison.columns}
     counts = [
-        counted(len(runs), "run"),
+        counted(len(comparison.runs), "run"),
         counted(len(methods), "method")
         + (f" in {len(comparison.columns)} variants" if len(methods) < len(comparison.columns) else ""),
         counted(len({setting.name for setting in comparison.settings}), "task"),
-        counted(len({run.seed for run in runs}), "seed"),
+        counted(len({run.seed for run in comparison.runs}), "seed"),
     ]
     words = (
         f"{', '.join(counts)}. Fidelity: {' and '.join(fidelities)}. Scale: {' and '.join(comparison.scales)}."
         f" Made by pamd {__version__} from the run directories alone."
     )
-    cells = [cell for setting in comparison.settings for cell in comparison.row(setting)]
-    notices = [f"{run.path.name}: {notice}" for run in runs for notice in run.notices]
-    notices += [
-        f"{cell.column.label} on {cell.setting.label}: {'; '.join(cell.lacking)}" for cell in cells if cell.lacking
-    ]
-    if len(fidelities) > 1 or len(comparison.scales) > 1:
-        notices.append(
-            "Fidelities or scales differ between these runs: they are kept in columns and tables of their own."
-        )
-    if max(len(cell.scores) for cell in cells) < 2:
-        notices.append("No method has more than one finished seed in a setting: nothing here says which is better.")
-    items = "".join(f"<li>{html.escape(notice)}</li>" for notice in notices)
+    items = "".join(f"<li>{html.escape(notice)}</li>" for notice in _notices(comparison))
     box = f"<div class=notices role=note><strong>Please note</strong><ul>{items}</ul></div>" if items else ""
     return f"<p>{html.escape(words)}</p>{box}"
 
 
+def _notices(comparison: Comparison) -> list[str]:
+    notices = [f"{run.path.name}: {notice}" for run in comparison.runs for notice in run.notices]
+    notices += [cell.notice for cell in comparison.rows if cell.notice]
+    if len({column.fidelity for column in comparison.columns}) > 1 or len(comparison.scales) > 1:
+        notices.append("These runs have several fidelities or scales. Each has its own columns and tables.")
+    if max(len(cell.scores) for cell in comparison.rows) < 2:
+        notices.append("No method has more than one finished seed in a setting: nothing here says which is better.")
+    return notices
+
+
 def _written(tables: Sequence[Table | None], out: Path) -> str:
-    """HTML of the tables that there are; their files in out/tables."""
+    """HTML of the tables that exist; their files in out/tables."""
     made = [table for table in tables if table is not None]
     for table in made:
         table.write(out / "tables")
@@ -126,7 +131,7 @@ def _written(tables: Sequence[Table | None], out: Path) -> str:
 
 
 def _folded(table: Table) -> str:
-    """A long table is shown on demand."""
+    """A long table is folded."""
     if len(table.rows) <= _ROWS:
         return table.html()
     return f"<details><summary>{html.escape(table.title)} ({len(table.rows)} rows)</summary>{table.html()}</details>"
@@ -136,8 +141,8 @@ def _returned(comparison: Comparison, published: Sequence[Published], out: Path,
     text = _written([results.summary(comparison, published, rng)], out)
     text += _written([results.layout(comparison, scale) for scale in comparison.scales], out)
     if published:
-        own = _written([results.published_table(published)], out)
-        text += f"<details><summary>All of the paper's numbers that were asked for</summary>{own}</details>"
+        own = _written([paper.published_table(published)], out)
+        text += f"<details><summary>All requested numbers of the paper</summary>{own}</details>"
     return text
 
 
@@ -149,9 +154,9 @@ def _curves(comparison: Comparison, out: Path) -> str:
         for unit, name in units.items()
     )
     return (
-        "<p class=note>Mean over seeds of the mean return of an evaluation; band: one standard error. Runs evaluated at"
-        " other steps count with their last evaluation at or before a point, and never beyond their last; the line is"
-        " thin where a seed has ended early. One decision is one update after the random phase.</p>"
+        "<p class=note>Mean over seeds of the mean return of an evaluation; band: one standard error. At each point a"
+        " run counts with its last evaluation at or before it, and not after its last one. The line is thin where a"
+        " seed ended early. One decision is one update after the random phase.</p>"
         "<noscript><p>Without JavaScript: the same curves are in figures/learning-curves.svg.</p></noscript>"
         '<div class=controls id=methods role=group aria-label="Methods"></div>'
         f"<div class=controls><fieldset><legend>x axis:</legend>{radios}</fieldset>"
@@ -165,7 +170,7 @@ def _statistics(comparison: Comparison, out: Path, rng: np.random.Generator) -> 
     for scale in comparison.scales:
         text += _written([inference.aggregates(comparison, scale, rng)], out)
         pairs = [inference.improvement(comparison, scale, rng), inference.differences(comparison, scale)]
-        alone = f"<p>No two methods finished in one setting at {scale} scale: there is nothing to compare.</p>"
+        alone = f"<p>No two methods finished in one setting at {scale} scale: nothing can be compared.</p>"
         text += _written(pairs, out) or alone
         drawn = plots.profiles(comparison, scale, out / "figures" / f"profiles-{scale}", rng)
         text += picture(drawn[0], f"The share of runs above each return, {scale} scale.") if drawn else ""
@@ -187,7 +192,7 @@ def _data(comparison: Comparison) -> dict[str, Any]:
 
 
 def _points(runs: Sequence[Run]) -> list[list[float | None]]:
-    """A mean curve as JSON rows in the order that page.js reads; NaN, which JSON does not know, is null."""
+    """A mean curve as JSON rows in the order that page.js reads. JSON has no NaN, so it becomes null."""
     curve = mean_curve(runs)
     columns = [curve.decisions, curve.frames, curve.updates, curve.seconds / 60, curve.mean, curve.error, curve.seeds]
     rows = zip(*(column.tolist() for column in columns), strict=True)

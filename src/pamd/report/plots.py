@@ -9,11 +9,13 @@ from typing import Any
 
 import numpy as np
 
-from pamd.report.aggregate import Cell, Column, Comparison, mean_curve
+from pamd.report.aggregate import Cell, Comparison
+from pamd.report.curves import mean_curve
 from pamd.report.figure import PALETTE, colour, save_figure
 from pamd.report.inference import common, normalised, scored_columns
+from pamd.report.settings import Column
 from pamd.report.statistics import bootstrap, performance_profile
-from pamd.report.table import counted
+from pamd.table import counted
 
 __all__ = ["curves", "profiles", "styles"]
 
@@ -34,7 +36,7 @@ def styles(columns: Sequence[Column]) -> dict[Column, tuple[str, str]]:
 
 
 def curves(comparison: Comparison, path: Path) -> list[Path]:
-    """A panel a setting: mean over seeds, a band of one standard error; thin where not all seeds are there."""
+    """A panel for each setting: mean over seeds with a band of one standard error; thin where seeds are missing."""
     from matplotlib.ticker import EngFormatter, MaxNLocator
 
     pyplot = _pyplot()
@@ -61,7 +63,7 @@ def curves(comparison: Comparison, path: Path) -> list[Path]:
 
 
 def profiles(comparison: Comparison, scale: str, path: Path, rng: np.random.Generator) -> list[Path]:
-    """The share of runs above each normalised return, over the tasks that all methods share (none: no figure)."""
+    """The share of runs above each normalised return, over the tasks that all methods share; no task: []."""
     columns = scored_columns(comparison, scale)
     settings = common(comparison, scale, columns)
     scores = {column: normalised(comparison, settings, column) for column in columns}

@@ -1,6 +1,6 @@
-"""Statistics of a few seeds, honestly: numpy only, every random draw from the generator that is given.
+"""Statistics of a few seeds. They need numpy alone, and every random draw comes from the given generator.
 
-Scores of several tasks are a sequence of arrays, one array [seeds] a task: [tasks][seeds]; leading axes are kept.
+Scores of several tasks are a sequence of arrays, one array [seeds] per task: [tasks][seeds]. Leading axes are kept.
 Aggregates and their intervals are defined as by Agarwal et al. (2021), "Deep reinforcement learning at the edge of the
 statistical precipice": runs are resampled within each task, and tasks are never resampled.
 """
@@ -16,9 +16,13 @@ from statistics import NormalDist
 import numpy as np
 from numpy.typing import NDArray
 
+from pamd.table import NONE, Quantity
+
 __all__ = [
     "Estimate",
+    "Mean",
     "bootstrap",
+    "estimate",
     "iqm",
     "mean_and_error",
     "optimality_gap",
@@ -36,12 +40,46 @@ RESAMPLES = 2000
 
 
 @dataclass(frozen=True)
-class Estimate:
-    """A value and its interval; no interval where a task has one seed, which leaves nothing to estimate it from."""
+class Mean(Quantity):
+    """The mean over n seeds and its standard error. One seed has no error; no seed has no mean."""
+
+    mean: float | None
+    error: float | None
+    n: int
+
+    @classmethod
+    def over(cls, values: Sequence[float] | Values) -> Mean:
+        """The mean of `values`, one for each seed."""
+        return cls(*mean_and_error(values), len(values)) if len(values) else cls(None, None, 0)
+
+    def __str__(self) -> str:
+        digits = _digits(self.mean, self.error)
+        error = "" if self.error is None else f" ± {_rounded(self.error, digits)}"
+        mean = NONE if self.mean is None else _rounded(self.mean, digits)
+        return f"{mean}{error} (n={self.n})"
+
+    def parts(self) -> dict[str, float | None]:
+        return {"mean": self.mean, "standard error": self.error, "n": self.n}
+
+
+@dataclass(frozen=True)
+class Estimate(Quantity):
+    """A value and its interval. There is no interval where a task has one seed: nothing tells the spread."""
 
     value: float
     low: float | None
     high: float | None
+    digits: int | None = None
+    """Decimals of the readable form; None: as many as a return of that size needs."""
+
+    def __str__(self) -> str:
+        digits = _digits(self.value, self.low, self.high) if self.digits is None else self.digits
+        if self.low is None or self.high is None:
+            return _rounded(self.value, digits)
+        return f"{_rounded(self.value, digits)} [{_rounded(self.low, digits)}, {_rounded(self.high, digits)}]"
+
+    def parts(self) -> dict[str, float | None]:
+        return {"": self.value, "low": self.low, "high": self.high}
 
 
 def mean_and_error(values: Sequence[float] | Values) -> tuple[float, float | None]:
@@ -95,14 +133,14 @@ def bootstrap(
 
 
 def estimate(
-    statistic: Callable[..., Values], *samples: Scores, rng: np.random.Generator, level: float = 0.95
+    statistic: Callable[..., Values], *samples: Scores, rng: np.random.Generator, digits: int | None = None
 ) -> Estimate:
-    """A statistic with its bootstrap interval; none where a task has a single run."""
+    """A statistic with its 95 % bootstrap interval; no interval where a task has a single run."""
     value = float(statistic(*samples))
     if any(len(task) < 2 for sample in samples for task in sample):
-        return Estimate(value, None, None)
-    low, high = bootstrap(statistic, *samples, rng=rng, level=level)
-    return Estimate(value, float(low), float(high))
+        return Estimate(value, None, None, digits)
+    low, high = bootstrap(statistic, *samples, rng=rng)
+    return Estimate(value, float(low), float(high), digits)
 
 
 def paired_difference(x: Values, y: Values, level: float = 0.95) -> Estimate:
@@ -140,3 +178,12 @@ def student_quantile(p: float, degrees: int) -> float:
     density = constant * math.sqrt(degrees) * np.cos(angles) ** (degrees - 1)
     area = np.concatenate([[0.0], np.cumsum((density[1:] + density[:-1]) / 2) * (angles[1] - angles[0])])
     return math.sqrt(degrees) * math.tan(float(np.interp(p - 0.5, area, angles)))
+
+
+def _digits(*values: float | None) -> int:
+    """Decimals of a return. Rewards may be small, and 0.0 would say that there were none."""
+    return 1 if max((abs(value) for value in values if value is not None), default=0.0) >= 1 else 3
+
+
+def _rounded(value: float, digits: int) -> str:
+    return f"{round(value, digits) + 0.0:.{digits}f}"  # + 0.0: no minus before a zero

@@ -1,4 +1,4 @@
-"""Many runs: on local processes, a Ray cluster or Slurm. Started again, a sweep goes on where it stopped."""
+"""Many runs on local processes, a Ray cluster or Slurm. A sweep that is started again resumes where it stopped."""
 
 from __future__ import annotations
 

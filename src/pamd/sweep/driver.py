@@ -1,4 +1,4 @@
-"""Keep the backend busy, try again what died, and say what became of every run."""
+"""Keep the backend busy, retry runs whose worker died, and report the state of every run."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from typing import Literal, Protocol
 from pamd.errors import RunInterrupted
 from pamd.sweep.backends import Backend
 from pamd.sweep.job import Job, Outcome
-from pamd.sweep.state import look
+from pamd.sweep.state import read_state
 
 __all__ = ["Board", "Sweep", "Tracked"]
 
@@ -25,27 +25,27 @@ _PAUSE = 0.1
 
 @dataclass
 class Tracked:
-    """A job and what has become of it."""
+    """A job and its state."""
 
     job: Job
     state: State = "waiting"
     attempts: int = 0
     error: str = ""
     skipped: bool = False
-    """It was finished before the sweep began."""
+    """The run was finished before the sweep started."""
 
 
 class Board(Protocol):
-    """Who watches: a live table, or lines."""
+    """The display: a live table, or lines."""
 
     def show(self, runs: Sequence[Tracked]) -> None:
-        """Called all the time; it decides itself when to look at files."""
+        """Called all the time; the board decides when to read files."""
 
     def changed(self, run: Tracked) -> None:
-        """A run has another state now, or is tried again."""
+        """The state of a run has changed, or the run is retried."""
 
     def say(self, message: str) -> None:
-        """Something a person should know."""
+        """Show a message."""
 
 
 class Sweep:
@@ -64,16 +64,16 @@ class Sweep:
         self.runs = {job.name: Tracked(job) for job in jobs}
 
     def run(self) -> list[Tracked]:
-        """Carry everything out; RunInterrupted after Ctrl-C, when every run has its checkpoint."""
+        """Execute all jobs; RunInterrupted after Ctrl-C, when every run has its checkpoint."""
         for run in self.runs.values():
-            if look(run.job.path).state == "finished":
+            if read_state(run.job.path).state == "finished":
                 run.skipped = True
                 self._settle(run, "finished")
         waiting = deque(run for run in self.runs.values() if not run.skipped)
         if waiting:
-            for root in {run.job.root for run in waiting}:
-                root.mkdir(parents=True, exist_ok=True)
-            # Only now: a sweep that has nothing left to do needs no cluster.
+            for runs in {run.job.runs for run in waiting}:
+                runs.mkdir(parents=True, exist_ok=True)
+            # Only now: a sweep with nothing left to do requires no cluster.
             self._drive(waiting)
         return list(self.runs.values())
 
@@ -89,7 +89,7 @@ class Sweep:
                     self._board.show(list(self.runs.values()))
                     time.sleep(_PAUSE)
             except KeyboardInterrupt:
-                self._board.say("stopping: every run that is under way writes a checkpoint; Ctrl-C again does not wait")
+                self._board.say("stopping: every active run writes a checkpoint; press Ctrl-C again to stop at once")
                 self._stop(backend)
             finally:
                 backend.close()
@@ -103,7 +103,7 @@ class Sweep:
         if outcome.state == "died" and run.attempts <= self._retries:
             run.state, run.error = "waiting", outcome.error
             self._board.changed(run)
-            waiting.appendleft(run)  # it holds a checkpoint and a replay already
+            waiting.appendleft(run)  # It has a checkpoint and a replay already.
             return
         run.error = "" if outcome.state == "finished" else outcome.error
         self._settle(run, "failed" if outcome.state == "died" else outcome.state)
@@ -119,14 +119,15 @@ class Sweep:
             for name, outcome in backend.stop():
                 self._settle(self.runs[name], "failed" if outcome.state == "died" else outcome.state)
         except KeyboardInterrupt:
-            pass  # twice: the last checkpoints are older, and whole
+            pass  # Pressed twice: the last checkpoints are older, and complete.
         done = sum(run.state == "finished" for run in self.runs.values())
-        raise RunInterrupted(f"stopped with {done} of {len(self.runs)} runs finished; the same command goes on")
+        words = f"stopped with {done} of {len(self.runs)} runs finished"
+        raise RunInterrupted(f"{words}; rerun the same command to continue")
 
 
 @contextmanager
 def _termination_as_interrupt() -> Iterator[None]:
-    """SIGTERM, as a batch system sends it, means what Ctrl-C means."""
+    """Treat SIGTERM, which a batch system sends, like Ctrl-C."""
 
     def interrupt(*_: object) -> None:
         raise KeyboardInterrupt

@@ -1,18 +1,19 @@
-"""What a sweep will take, before anything is started: time, memory, disk."""
+"""The time, memory and disk that a sweep requires, before it starts."""
 
 from __future__ import annotations
 
-import json
 import statistics
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
+from pamd.errors import PamdError
 from pamd.replay import Forecast, forecast
 from pamd.sweep.job import Job
-from pamd.sweep.state import look, newest_row
-from pamd.training.config import TrainConfig
+from pamd.sweep.state import newest_row, read_state
+from pamd.table import counted
+from pamd.training import RunDirectory, TrainConfig
 from pamd.training.session import replay_plan
 
 __all__ = ["RATES", "Plan", "Rate", "plan"]
@@ -24,23 +25,23 @@ RATES = {
     ("cpu", "joint"): 13.8,
 }
 """Decisions a second on two cores (scale, schedule): cheetah_run, simsr+pamd, `pamd bench pipeline`
-(results/bench/pipeline.json). They stand for every task and method; the evaluations are on top."""
+(results/bench/pipeline.json). They are used for every task and method; evaluations come on top."""
 RATE_CORES = 2
 OTHER_RATE = 40.0
-"""Of scales that the benchmark does not measure: of the right order for `smoke`, whose time is mostly starting."""
+"""The rate of scales that the benchmark does not measure. Its order is right for `smoke`, which mostly starts up."""
 EVALUATION_COST = {"paper": 0.03, "cpu": 0.08, "smoke": 0.3}
-"""A decision of an evaluation as a part of one of training, which also learns (the same benchmark)."""
+"""The time of a decision in evaluation over that of one in training, which also learns (the same benchmark)."""
 ACTIONS = 38
-"""Of the suite's largest body: a bound, and a few bytes beside a frame."""
+"""The suite's largest action dimension: a bound, and a few bytes beside a frame."""
 PROCESS = {"paper": 1.2e9, "cpu": 0.7e9, "smoke": 0.7e9}
-"""Bytes of a run's process besides its replay, at its peak: libraries, networks, one update of simsr+pamd on a CPU."""
+"""Peak bytes of a run's process without its replay: libraries, networks, one update of simsr+pamd on a CPU."""
 EPISODE_FRAMES = 1000
 _STARTING = 6.0
-"""Seconds until a process has its libraries and its environment."""
+"""Seconds until a process has loaded its libraries and its environment."""
 
 
 class Rate(NamedTuple):
-    """Decisions a second of one run, and where the number is from."""
+    """Decisions per second of one run, and the source of the number."""
 
     value: float
     source: str
@@ -48,29 +49,29 @@ class Rate(NamedTuple):
 
 @dataclass(frozen=True)
 class Plan:
-    """The whole sweep, and what is left of it."""
+    """The forecast of a sweep."""
 
     runs: int
     finished: int
     workers: int
     threads: int
     decisions: int
-    """Still to be made."""
+    """Decisions that are left."""
     seconds: float
     memory: int
-    """Bytes at a time, of the largest runs that may go on together."""
+    """Bytes of the largest runs that may run at the same time."""
     disk: int
-    """Bytes of the replays that are still to be filled; where finished ones are discarded, of those at a time."""
+    """Bytes of the replays of all unfinished runs; of the runs at a time where finished replays are discarded."""
     sources: tuple[str, ...]
 
 
 def plan(jobs: Sequence[Job], workers: int, threads: int, discard_replay: bool = False) -> Plan:
-    """Forecast; reads what is there of the runs already and starts nothing."""
-    measured = _measured(jobs[0].root if jobs else Path())
+    """Forecast a sweep from its jobs and from the run directories that exist; starts nothing."""
+    measured = _measured_rates(jobs[0].runs if jobs else Path())
     left, finished, seconds, used = 0, 0, 0.0, set()
     memory, disk = [], []
     for job in jobs:
-        seen = look(job.path)
+        seen = read_state(job.path)
         if seen.state == "finished":
             finished += 1
             continue
@@ -106,41 +107,40 @@ def _replay(config: TrainConfig) -> Forecast:
 
 
 def _evaluations(config: TrainConfig, decisions: int) -> float:
-    """All evaluations of so many decisions, in decisions of training."""
+    """The cost of all evaluations in `decisions` decisions, in decisions of training."""
     repeat = config.env.action_repeat or 4
     length = (config.env.time_limit or EPISODE_FRAMES) / repeat
     share = EVALUATION_COST.get(config.scale.name, EVALUATION_COST["paper"])
     return (decisions / config.evaluate_every + 1) * config.evaluate_episodes * length * share
 
 
-def _rate(config: TrainConfig, threads: int, measured: dict[tuple[str, str, int], list[float]]) -> Rate:
-    key = (config.scale.name, config.method.schedule)
+def _rate_key(config: TrainConfig) -> tuple[str, str]:
+    return config.scale.name, config.method.schedule
+
+
+def _rate(config: TrainConfig, threads: int, measured: dict[tuple[str, str, int | None], list[float]]) -> Rate:
+    key = _rate_key(config)
     own = measured.get((*key, threads))
     if own:
-        return Rate(statistics.median(own), f"{' '.join(key)}: {len(own)} runs in the same directory")
+        return Rate(statistics.median(own), f"{' '.join(key)}: {counted(len(own), 'run')} in the same directory")
     if key not in RATES:
         return Rate(OTHER_RATE, f"{' '.join(key)}: a guess of {OTHER_RATE:g} decisions/s")
-    # Threads share the work of one update: half the threads, half the rate, is what is assumed.
+    # The threads share the work of one update: half the threads are assumed to give half the rate.
     source = f"{' '.join(key)}: {RATES[key]:g} decisions/s on {RATE_CORES} cores, as `pamd bench pipeline` measured"
     return Rate(RATES[key] * threads / RATE_CORES, source)
 
 
-def _measured(root: Path) -> dict[tuple[str, str, int], list[float]]:
-    """Decisions a second of the runs below `root`, by scale, schedule and threads."""
-    found: dict[tuple[str, str, int], list[float]] = {}
-    for run in _runs(root):
-        row = newest_row(run / "timing.jsonl")
+def _measured_rates(runs: Path) -> dict[tuple[str, str, int | None], list[float]]:
+    """Decisions per second of the runs in `runs`, by scale, schedule and threads."""
+    found: dict[tuple[str, str, int | None], list[float]] = {}
+    for file in runs.glob("*/config.json"):
+        row = newest_row(file.parent / "timing.jsonl")
         try:
-            config = json.loads((run / "config.json").read_text())
-            key = (config["scale"]["name"], config["method"]["schedule"], config["runtime"]["threads"])
-            learned = row["decisions"] - config["method"]["sac"]["random_decisions"]
-            rate = float(row["decisions"]) / float(row["seconds"])
-        except (OSError, ValueError, KeyError, TypeError, ZeroDivisionError):
+            config = RunDirectory.open(file.parent).config
+            decisions, seconds = float(row["decisions"]), float(row["seconds"])
+        except (PamdError, KeyError, TypeError, ValueError):
             continue
-        if learned > row["decisions"] / 2:  # mostly random decisions, without updates, are no measure
-            found.setdefault(key, []).append(rate)
+        # Random decisions bring no updates. A run that mostly made them is no measure.
+        if seconds > 0 and decisions > 2 * config.method.sac.random_decisions:
+            found.setdefault((*_rate_key(config), config.runtime.threads), []).append(decisions / seconds)
     return found
-
-
-def _runs(root: Path) -> Iterable[Path]:
-    return (file.parent for file in root.glob("*/config.json"))

@@ -1,4 +1,4 @@
-"""One run of a sweep, and how any worker on any machine carries it out."""
+"""One run of a sweep, and how a worker on any machine executes it."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from pamd.config import from_json, to_json
 from pamd.errors import PamdError, RunError, RunInterrupted
 from pamd.training import RunDirectory, TrainConfig, prepare, run_name, train
 
-__all__ = ["Job", "Outcome", "carry_out", "jobs"]
+__all__ = ["Job", "Outcome", "jobs", "run_job"]
 
 _PATIENCE = 90.0
-"""Seconds to wait for whoever holds a run: after a crash of the sweep its workers still write their checkpoints."""
+"""Seconds to wait for a locked run: after a crash of the sweep its workers still write their checkpoints."""
 
 
 class Outcome(NamedTuple):
-    """How an attempt ended. `died`: the worker did not live to say; the run can go on from its last checkpoint."""
+    """How an attempt ended. `died`: the worker ended without a report; the run can resume from its last checkpoint."""
 
     state: Literal["finished", "failed", "interrupted", "died"]
     error: str = ""
@@ -29,46 +29,46 @@ class Outcome(NamedTuple):
 
 @dataclass(frozen=True)
 class Job:
-    """A run to be carried out below `root`, which every worker must see under that path."""
+    """A run in the directory `runs`, which every worker must see under that path."""
 
     label: str
     config: TrainConfig
-    root: Path
+    runs: Path
 
     @cached_property
     def name(self) -> str:
-        """Of its run directory: from the config's hash, so the same computation is one job."""
+        """The name of its run directory. It contains the config's hash, so the same computation is one job."""
         return run_name(self.config)
 
     @property
     def path(self) -> Path:
-        return self.root / self.name
+        return self.runs / self.name
 
     def request(self) -> tuple[str, str]:
-        """What `carry_out` needs, as text."""
-        return to_json(self.config), str(self.root)
+        """The arguments of `run_job`, as text."""
+        return to_json(self.config), str(self.runs)
 
 
-def jobs(runs: Iterable[tuple[str, TrainConfig]], root: Path) -> list[Job]:
-    """A job for every labelled config, each computation once."""
-    root = root.expanduser().absolute()  # a worker may have another working directory
+def jobs(labelled: Iterable[tuple[str, TrainConfig]], runs: Path) -> list[Job]:
+    """A job for every labelled config; the same computation becomes one job."""
+    runs = runs.expanduser().absolute()  # A worker may have another working directory.
     made: dict[str, Job] = {}
-    for label, config in runs:
-        # Clips of a distractor are chosen, and become part of a run's name, before it begins.
-        job = Job(label, prepare(config), root)
+    for label, config in labelled:
+        # The videos of a background are part of the run's name, so they are chosen first.
+        job = Job(label, prepare(config), runs)
         made.setdefault(job.name, job)
     return list(made.values())
 
 
-def carry_out(config: str, root: str) -> Outcome:
-    """Run to the end, or to a reason why not. Raises nothing: the reason must cross processes and machines."""
-    place = Path(root)
+def run_job(config: str, runs: str) -> Outcome:
+    """Train to the end, or return why not. Raises nothing: the reason must cross processes and machines."""
+    directory = Path(runs)
     try:
-        if not place.is_dir():
-            raise RunError(f"{place} is not there on this machine; --root must be storage that all machines share")
-        made = from_json(TrainConfig, config, "the config of a run")
-        _wait_for(RunDirectory.create(place, made))
-        train(made, place)
+        if not directory.is_dir():
+            raise RunError(f"{directory} does not exist here; --runs must be storage that all machines share")
+        parsed = from_json(TrainConfig, config, "the config of a run")
+        _wait_for(RunDirectory.create(directory, parsed))
+        train(parsed, directory)
     except RunInterrupted as stopped:
         return Outcome("interrupted", str(stopped))
     except KeyboardInterrupt:
@@ -76,14 +76,14 @@ def carry_out(config: str, root: str) -> Outcome:
     except PamdError as error:
         return Outcome("failed", str(error))
     except Exception as error:
-        # A defect, ours or a library's: its place in the code is worth more than one line.
+        # A defect in this package or in a library: the message must name its place in the code.
         where = traceback.extract_tb(error.__traceback__)[-1]
         return Outcome("failed", f"{type(error).__name__}: {error} ({where.filename}:{where.lineno})")
     return Outcome("finished")
 
 
 def _wait_for(run: RunDirectory) -> None:
-    """Return once nobody holds the run; RunError where somebody keeps it."""
+    """Return once the run is unlocked; RunError where another process keeps it locked."""
     deadline = time.monotonic() + _PATIENCE
     while True:
         try:

@@ -1,4 +1,4 @@
-"""What run directories say of themselves: the one source for displays, whichever backend runs them."""
+"""The state of a run, read from its directory: the one source for displays, whatever the backend."""
 
 from __future__ import annotations
 
@@ -7,33 +7,33 @@ import os
 from pathlib import Path
 from typing import Any, NamedTuple
 
-__all__ = ["Look", "look", "newest_row"]
+__all__ = ["RunState", "newest_row", "read_state"]
 
 _TAIL = 16384
 
 
-class Look(NamedTuple):
-    """A run as its files have it."""
+class RunState(NamedTuple):
+    """The state of a run, as its files have it."""
 
     state: str
-    """running, finished, interrupted, failed; "" where nothing is there yet."""
+    """running, finished, interrupted, failed; "" where the run has not started."""
     decisions: int
     last_return: float | None
     """Mean of the last evaluation."""
     error: str
 
 
-def look(run: Path) -> Look:
-    """Read a run directory, which may be half made or not there."""
+def read_state(run: Path) -> RunState:
+    """Read a run directory, which may be incomplete or missing."""
     status = _status(run)
     evaluated, trained = newest_row(run / "eval.jsonl"), newest_row(run / "train.jsonl")
     done = max(int(row.get("decisions", 0)) for row in (status, evaluated, trained))
     last = evaluated.get("return_mean")
-    return Look(str(status.get("state", "")), done, last, str(status.get("error", "")))
+    return RunState(str(status.get("state", "")), done, last, str(status.get("error", "")))
 
 
 def newest_row(path: Path) -> dict[str, Any]:
-    """The last whole row of a JSON-lines file; {} where there is none."""
+    """The last complete row of a JSON-lines file; {} where there is none."""
     try:
         with path.open("rb") as file:
             file.seek(max(0, os.fstat(file.fileno()).st_size - _TAIL))

@@ -20,19 +20,19 @@ _PR_SET_PDEATHSIG = 1
 
 def main(request: str, result: str, parent: str) -> None:
     _end_with(int(parent))
-    from pamd.sweep.job import carry_out
+    from pamd.sweep.job import run_job
 
-    outcome = carry_out(*json.loads(Path(request).read_text()))
-    # Where the sweep is gone, its own files are too; the run directory has everything.
+    outcome = run_job(*json.loads(Path(request).read_text()))
+    # Without the sweep its own files are gone too; the run directory has everything.
     with contextlib.suppress(FileNotFoundError):
         durable.replace(Path(result), json.dumps(outcome).encode())
 
 
 def _end_with(parent: int) -> None:
-    """Have the system send SIGTERM, hence a checkpoint, when the sweep dies: nobody would look after this run."""
+    """Let the system send SIGTERM, hence a checkpoint, when the sweep dies: nothing else would stop this run."""
     if sys.platform.startswith("linux"):
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
-        if os.getppid() != parent:  # it died in between
+        if os.getppid() != parent:  # It died before the call.
             sys.exit(1)
 
 

@@ -8,8 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from pamd.report.diagnosed.section import Picture, Section, Table, number
+from pamd.report.diagnosed.section import Picture, Section, number
 from pamd.report.figure import colour, save_figure
+from pamd.table import Table
 
 __all__ = ["section"]
 
@@ -59,7 +60,7 @@ def _dimensions(cells: list[Cell]) -> Table:
             rows.append(row)
     names = [f"{mdp} {metric}" for mdp, metric in tables]
     columns = ["distance", "table", *names, *(f"{name}, held out" for name in names)]
-    return Table(f"Smallest dimension with a relative residual below {FITS:.0%}", columns, rows)
+    return Table("dimensions", f"Smallest dimension with a relative residual below {FITS:.0%}", columns, rows)
 
 
 def _by_dimension(cells: list[Cell]) -> Table:
@@ -85,7 +86,7 @@ def _by_dimension(cells: list[Cell]) -> Table:
                     ]
                 )
     columns = ["distance", "table", "d", "distortion (median)", "rank correlation", "residual", "held out"]
-    return Table("Over all metrics and seeds", columns, rows)
+    return Table("errors", "Over all metrics and seeds", columns, rows)
 
 
 def _finite(value: float) -> float | None:

@@ -7,8 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from pamd.report.diagnosed.section import Picture, Section, Table, number
+from pamd.report.diagnosed.section import Picture, Section, number
 from pamd.report.figure import colour, save_figure
+from pamd.table import Table
 
 __all__ = ["section"]
 
@@ -61,7 +62,7 @@ def _table(data: dict[str, Any]) -> Table:
         # "nearest": between two infinite values there is nothing to interpolate.
         quantiles = np.quantile(np.asarray(data[name]), [0.05, 0.5, 0.95], method="nearest")
         rows.append([label, *(number(float(q)) for q in quantiles)])
-    return Table("Over pairs", ["quantity", "5 %", "median", "95 %"], rows)
+    return Table("pairs", "Over pairs", ["quantity", "5 %", "median", "95 %"], rows)
 
 
 def _spectrum(data: dict[str, Any]) -> Any:

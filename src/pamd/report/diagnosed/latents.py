@@ -7,8 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from pamd.report.diagnosed.section import Picture, Section, Table
+from pamd.report.diagnosed.section import Picture, Section
 from pamd.report.figure import colour, save_figure
+from pamd.table import Table
 
 __all__ = ["section"]
 
@@ -47,12 +48,12 @@ def _name(comparison: str) -> str:
 def _tables(data: dict[str, Any]) -> list[Table]:
     truths = list(next(iter(data["correlations"].values()), {}))
     rows = [[_name(name), *(f"{row[t]:.2f}" for t in truths)] for name, row in data["correlations"].items()]
-    tables = [Table("Spearman's correlation over all pairs", ["distance", *(_truth(t) for t in truths)], rows)]
+    columns = ["distance", *(_truth(t) for t in truths)]
+    tables = [Table("correlations", "Spearman's correlation over all pairs", columns, rows)]
     if data["agreement"]:
         shared = [[_name(n), f"{share:.0%}"] for n, share in data["agreement"].items() if n != "state"]
-        tables.append(
-            Table("Neighbours that are neighbours in the simulator's state, too", ["distance", "share"], shared)
-        )
+        title = "Neighbours that are also neighbours in the simulator's state"
+        tables.append(Table("agreement", title, ["distance", "share"], shared))
     return tables
 
 

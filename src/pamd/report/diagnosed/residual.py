@@ -7,8 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from pamd.report.diagnosed.section import Picture, Section, Table, number
+from pamd.report.diagnosed.section import Picture, Section, number
 from pamd.report.figure import colour, save_figure
+from pamd.table import Table
 
 __all__ = ["section"]
 
@@ -66,14 +67,14 @@ def _absorption_table(data: dict[str, Any]) -> Table:
         "of residual/target²",
         "trainable/frozen",
     ]
-    return Table("Residual at the end (mean squared target beside it)", columns, rows)
+    return Table("absorption", "Residual at the end (mean squared target beside it)", columns, rows)
 
 
 def _heads_table(data: dict[str, Any]) -> Table:
     rows = [
         [head["distance"], f"{head['parameters']:,}", str(head["options"].get("hidden", "-"))] for head in data["heads"]
     ]
-    return Table("Heads", ["distance", "parameters", "hidden"], rows)
+    return Table("heads", "Heads", ["distance", "parameters", "hidden"], rows)
 
 
 def _last_scale(data: dict[str, Any], distance: str, encoder: str) -> float:

@@ -11,21 +11,15 @@ from typing import Any
 import numpy as np
 
 from pamd.errors import RunError
+from pamd.table import Table
 
-__all__ = ["Picture", "Section", "Table", "load", "number", "read_section"]
-
-
-@dataclass(frozen=True)
-class Table:
-    title: str
-    columns: list[str]
-    rows: list[list[str]]
+__all__ = ["Picture", "Section", "load", "number", "read_section"]
 
 
 @dataclass(frozen=True)
 class Picture:
     file: str
-    """Name without its ending, beside section.json; there is an .svg and a .png."""
+    """The name without its suffix; an .svg and a .png are beside section.json."""
     caption: str
 
 
@@ -45,10 +39,7 @@ class Section:
         """Paragraphs and tables as plain lines."""
         lines = [self.title, "", *self.paragraphs]
         for table in self.tables:
-            widths = [max(len(row[i]) for row in [table.columns, *table.rows]) for i in range(len(table.columns))]
-            lines += ["", table.title]
-            for row in [table.columns, *table.rows]:
-                lines.append("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip())
+            lines += ["", table.title, table.text()]
         return "\n".join(lines)
 
 
@@ -56,14 +47,15 @@ def read_section(directory: Path) -> Section:
     """The section that `draw` wrote in `directory`."""
     try:
         data = json.loads((directory / "section.json").read_text())
-        tables, figures = [Table(**t) for t in data["tables"]], [Picture(**f) for f in data["figures"]]
+        # Sections that earlier versions wrote have tables without a name.
+        tables, figures = [Table(**{"name": "", **t}) for t in data["tables"]], [Picture(**f) for f in data["figures"]]
         return Section(data["title"], data["paragraphs"], tables, figures)
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise RunError(f"{directory} has no readable section: {type(error).__name__}: {error}") from None
 
 
 def load(directory: Path) -> dict[str, Any]:
-    """data.json with its arrays put back where they belong."""
+    """data.json, with the arrays of arrays.npz in their places."""
     try:
         data = json.loads((directory / "data.json").read_text())
         arrays: dict[str, Any] = {}
@@ -85,5 +77,5 @@ def _filled(value: Any, arrays: dict[str, Any]) -> Any:
 
 
 def number(value: float | None, digits: int = 3) -> str:
-    """Short for a table; None stands for infinity, which JSON does not know."""
+    """A short number for a table. None is infinity, which JSON does not have."""
     return "∞" if value is None or value == float("inf") else f"{value:.{digits}g}"

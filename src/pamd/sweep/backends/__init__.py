@@ -1,4 +1,4 @@
-"""Where runs are carried out, by name: one file each."""
+"""Where runs are executed: one file for each backend."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The one interface of all backends: start a run, ask which have ended, stop."""
+"""The interface of all backends: start a run, ask which have ended, stop."""
 
 from __future__ import annotations
 
@@ -15,25 +15,25 @@ from pamd.sweep.job import Job, Outcome
 __all__ = ["BACKENDS", "Backend", "Resources", "cores"]
 
 _GRACE = 120.0
-"""Seconds that runs have for their checkpoints after they were asked to end."""
+"""Seconds that runs have for their checkpoints after they are asked to end."""
 
 
 @dataclass(frozen=True)
 class Resources:
-    """What runs may take."""
+    """The resources of runs."""
 
     workers: int | None = None
-    """Runs at a time (local: one a core; ray, slurm: as many as there is room for)."""
+    """Runs at a time (local: one for each core; ray, slurm: as many as there is room for)."""
     threads: int | None = None
-    """CPU threads of a run (local: the cores divided among the workers; else 2)."""
+    """CPU threads of each run (local: the cores divided among the workers; else 2)."""
     gpus: float = 0.0
-    """GPUs of a run, where ray or slurm hands them out (a half: two runs share one)."""
+    """GPUs of each run with ray or slurm (0.5: two runs share one)."""
     address: str | None = None
-    """Of a Ray cluster: HOST:PORT, ray://HOST:PORT or auto; none: this machine alone."""
+    """The Ray cluster: HOST:PORT, ray://HOST:PORT or auto; none: this machine alone."""
     partition: str | None = None
-    """Of Slurm."""
+    """The Slurm partition."""
     hours: float = 24.0
-    """After which Slurm ends a run, which is then queued again and goes on."""
+    """The time limit of a Slurm job. A run that reaches it is queued again and resumes."""
 
     def __post_init__(self) -> None:
         check_positive("sweep", workers=self.workers, threads=self.threads, hours=self.hours)
@@ -42,17 +42,17 @@ class Resources:
 
 
 class Backend(ABC):
-    """Carries out runs. It is made when there is something to do, and fails then if it cannot do it."""
+    """Executes runs. A sweep builds it when there is a run to start, and it fails then if it cannot start runs."""
 
     def __init__(self, resources: Resources, at_most: int | None = None) -> None:
-        """`at_most`: runs at a time; None: as many as are started."""
+        """`at_most` limits the runs at a time; None: no limit."""
         self.resources = resources
         self._at_most = at_most
 
     @staticmethod
     @abstractmethod
     def share(resources: Resources, runs: int) -> tuple[int, int]:
-        """Of so many runs, how many go on at a time, and the threads of each."""
+        """How many of `runs` runs are executed at a time, and the threads of each."""
 
     @property
     @abstractmethod
@@ -61,11 +61,11 @@ class Backend(ABC):
 
     @abstractmethod
     def start(self, job: Job) -> None:
-        """Begin, and return at once."""
+        """Start a run; returns at once."""
 
     @abstractmethod
     def ended(self) -> list[tuple[str, Outcome]]:
-        """Names of the jobs that have ended since this was last asked, and how; returns at once."""
+        """The jobs that have ended since the last call, by name, and how they ended; returns at once."""
 
     @abstractmethod
     def ask_to_end(self) -> None:
@@ -77,7 +77,7 @@ class Backend(ABC):
         return self._at_most is None or self.running < self._at_most
 
     def stop(self) -> list[tuple[str, Outcome]]:
-        """Ask every run to end, and wait until they have, or their time of grace is over."""
+        """Ask every run to end, and wait until all have ended or the grace period is over."""
         self.ask_to_end()
         deadline, found = time.monotonic() + _GRACE, []
         while self.running and time.monotonic() < deadline:
@@ -85,12 +85,12 @@ class Backend(ABC):
             time.sleep(0.05)
         return found
 
-    def close(self) -> None:  # noqa: B027  Some have nothing to give back.
-        """Give everything back; whatever still runs is ended."""
+    def close(self) -> None:  # noqa: B027  Some backends hold nothing.
+        """Release everything; runs that still run are ended."""
 
 
 def cores() -> int:
-    """That this process may use."""
+    """The cores that this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 

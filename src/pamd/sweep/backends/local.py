@@ -1,4 +1,4 @@
-"""A fresh process a run on this machine. Never a fork: an EGL context does not survive one."""
+"""A fresh process for each run on this machine. Never a fork: an EGL context does not survive one."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class _Worker:
 
 @BACKENDS.register("local")
 class Local(Backend):
-    """Processes of this machine, which share its cores."""
+    """Processes on this machine, which share its cores."""
 
     def __init__(self, resources: Resources) -> None:
         super().__init__(resources, at_most=resources.workers or cores())
@@ -56,7 +56,7 @@ class Local(Backend):
                 stdout=log,
                 stderr=log,
                 env={**os.environ, "OMP_NUM_THREADS": threads},
-                start_new_session=True,  # Ctrl-C reaches the sweep alone, which then asks each run once
+                start_new_session=True,  # Ctrl-C reaches the sweep alone, which then asks each run once.
             )
         self._workers[job.name] = _Worker(process, result, errors)
 
@@ -82,8 +82,8 @@ def _outcome(worker: _Worker) -> Outcome:
         return Outcome(*json.loads(worker.result.read_text()))
     except (OSError, ValueError):
         code = worker.process.returncode
-    if code == -signal.SIGTERM:  # asked before it had begun
-        return Outcome("interrupted", "stopped before it began")
+    if code == -signal.SIGTERM:  # It was asked to end before it started.
+        return Outcome("interrupted", "stopped before it started")
     how = f"was killed by {signal.Signals(-code).name}" if code < 0 else f"ended with exit code {code}"
     said = worker.errors.read_text(errors="replace").strip().splitlines()
     memory = " (out of memory?)" if code == -signal.SIGKILL else ""

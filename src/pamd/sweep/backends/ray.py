@@ -9,20 +9,20 @@ from typing import Any
 
 from pamd.errors import ConfigError, ResourceError
 from pamd.sweep.backends.base import BACKENDS, Backend, Resources, cores
-from pamd.sweep.job import Job, Outcome, carry_out
+from pamd.sweep.job import Job, Outcome, run_job
 
 __all__ = ["Ray"]
 
 _ANSWER = 5.0
-"""Seconds that an address has to answer; Ray itself would ask for minutes."""
+"""Seconds that an address has to answer; Ray itself would try for minutes."""
 
 
 @BACKENDS.register("ray")
 class Ray(Backend):
-    """Tasks of a Ray cluster, a fresh process each. A run whose node is lost goes on elsewhere."""
+    """Tasks of a Ray cluster, a fresh process each. A run whose node is lost resumes on another."""
 
     def __init__(self, resources: Resources) -> None:
-        # Without a limit everything is handed over: the cluster knows best when there is room, and may grow.
+        # Without a limit every run is submitted: the cluster knows when there is room, and may grow.
         super().__init__(resources, at_most=resources.workers)
         self._ray = _connect(resources)
         self._tasks: dict[Any, str] = {}
@@ -40,9 +40,9 @@ class Ray(Backend):
         remote = self._ray.remote(
             num_cpus=job.config.runtime.threads or 1,
             num_gpus=self.resources.gpus,
-            max_calls=1,  # a process of its own: what a run leaves behind must not reach the next
-            max_retries=0,  # the sweep counts attempts itself, the same way for every backend
-        )(carry_out)
+            max_calls=1,  # A process of its own: nothing of one run may reach the next.
+            max_retries=0,  # The sweep counts attempts itself, in the same way for every backend.
+        )(run_job)
         self._tasks[remote.options(name=job.name).remote(*job.request())] = job.name
 
     def ended(self) -> list[tuple[str, Outcome]]:
@@ -63,10 +63,10 @@ class Ray(Backend):
         try:
             return Outcome(*self._ray.get(task))
         except (errors.TaskCancelledError, KeyboardInterrupt):
-            return Outcome("interrupted", "stopped before it began")
+            return Outcome("interrupted", "stopped before it started")
         except errors.RayTaskError as error:
-            # `carry_out` raises nothing: it could not even be called there.
-            return Outcome("failed", f"a node cannot carry it out: {str(error).strip().splitlines()[-1]}")
+            # `run_job` raises nothing: the node could not even call it.
+            return Outcome("failed", f"a node cannot run it: {str(error).strip().splitlines()[-1]}")
         except errors.RayError as error:
             return Outcome("died", f"{type(error).__name__}: {str(error).strip().splitlines()[0]}")
 
@@ -75,7 +75,7 @@ def _connect(resources: Resources) -> Any:
     try:
         ray: Any = importlib.import_module("ray")
     except ModuleNotFoundError:
-        raise ConfigError("--backend ray needs Ray: pip install 'pamd[ray]'") from None
+        raise ConfigError("--backend ray requires Ray: pip install 'pamd[ray]'") from None
     quiet = {"log_to_driver": False, "logging_level": "ERROR", "include_dashboard": False}
     if resources.address is None:
         wanted = (resources.threads or 1) * (resources.workers or 1)
@@ -102,6 +102,6 @@ def _check_answers(address: str) -> None:
         socket.create_connection((host, port), timeout=_ANSWER).close()
     except (OSError, OverflowError) as error:
         raise ResourceError(
-            f"no Ray cluster answers at {address} ({error}); `ray start --head` starts one, and no --address"
-            " uses this machine alone"
+            f"no Ray cluster answers at {address} ({error}); `ray start --head` starts one, and without --address"
+            " Ray uses this machine alone"
         ) from None

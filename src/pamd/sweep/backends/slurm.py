@@ -1,4 +1,4 @@
-"""Slurm, through submitit: a job a run. One that reaches its time limit is queued again and goes on."""
+"""Slurm, through submitit: one job for each run. A job that reaches its time limit is queued again and resumes."""
 
 from __future__ import annotations
 
@@ -8,20 +8,20 @@ from typing import Any
 
 from pamd.errors import ConfigError, ResourceError
 from pamd.sweep.backends.base import BACKENDS, Backend, Resources
-from pamd.sweep.job import Job, Outcome, carry_out
+from pamd.sweep.job import Job, Outcome, run_job
 
 __all__ = ["Slurm"]
 
 
 class _Task:
-    """`carry_out` as submitit likes it: with word on what to do when the time is up."""
+    """`run_job` in the form that submitit requires, with what to do at the time limit."""
 
-    def __call__(self, config: str, root: str) -> Outcome:
-        return carry_out(config, root)
+    def __call__(self, config: str, runs: str) -> Outcome:
+        return run_job(config, runs)
 
-    def checkpoint(self, config: str, root: str) -> Any:
-        """Called before Slurm ends the job: the same again, which goes on from the run's own checkpoint."""
-        return importlib.import_module("submitit").helpers.DelayedSubmission(self, config, root)
+    def checkpoint(self, config: str, runs: str) -> Any:
+        """Called before Slurm ends the job: submit it again; it resumes from the run's own checkpoint."""
+        return importlib.import_module("submitit").helpers.DelayedSubmission(self, config, runs)
 
 
 @BACKENDS.register("slurm")
@@ -34,13 +34,13 @@ class Slurm(Backend):
     def __init__(self, resources: Resources) -> None:
         super().__init__(resources, at_most=resources.workers)
         if resources.gpus % 1:
-            raise ConfigError(f"--backend slurm hands out whole GPUs, got {resources.gpus} a run")
+            raise ConfigError(f"--backend slurm requires whole GPUs, got {resources.gpus} for each run")
         try:
             self._submitit: Any = importlib.import_module("submitit")
         except ModuleNotFoundError:
-            raise ConfigError("--backend slurm needs submitit: pip install 'pamd[slurm]'") from None
+            raise ConfigError("--backend slurm requires submitit: pip install 'pamd[slurm]'") from None
         if self.cluster is None and shutil.which("srun") is None:
-            raise ResourceError("--backend slurm needs Slurm, and there is no `srun` on this machine")
+            raise ResourceError("--backend slurm requires Slurm: there is no `srun` on this machine")
         self._jobs: dict[str, Any] = {}
         self._cancelled = False
 
@@ -53,7 +53,7 @@ class Slurm(Backend):
         return len(self._jobs)
 
     def start(self, job: Job) -> None:
-        executor = self._submitit.AutoExecutor(folder=job.root / ".slurm" / "%j", cluster=self.cluster)
+        executor = self._submitit.AutoExecutor(folder=job.runs / ".slurm" / "%j", cluster=self.cluster)
         executor.update_parameters(
             name=job.name,
             timeout_min=max(1, int(60 * self.resources.hours)),
@@ -76,7 +76,7 @@ class Slurm(Backend):
         try:
             return Outcome(*job.result())
         except self._submitit.core.utils.FailedJobError as error:
-            return Outcome("failed", f"the job could not carry it out: {str(error).strip().splitlines()[-1]}")
+            return Outcome("failed", f"the job could not run it: {str(error).strip().splitlines()[-1]}")
         except self._submitit.core.utils.UncompletedJobError as error:
             if self._cancelled:
                 return Outcome("interrupted", "cancelled")

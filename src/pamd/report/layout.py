@@ -1,0 +1,72 @@
+"""The config of a run, in the present layout. Configs of the first layout are mapped to it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from pamd.errors import RunError
+
+__all__ = ["LAYOUT", "from_layout_1", "read_config"]
+
+LAYOUT = 2
+
+_SHARED = {
+    "seed": int, "decisions": int, "env": dict, "env.task": str, "method": dict, "method.name": str,
+    "method.fidelity": str,
+}  # fmt: skip
+_KINDS: dict[object, dict[str, type]] = {
+    1: {**_SHARED, "scale": dict, "scale.name": str},
+    LAYOUT: {**_SHARED, "learner": dict, "learner.name": str, "scale": str, "env.action_repeat": int},
+}
+"""What a report reads from a config of each layout, and of which type it must be."""
+
+
+def read_config(file: Path) -> dict[str, Any]:
+    """The config in `file`, in the present layout; RunError where it is not the config of a run."""
+    try:
+        config = json.loads(file.read_text())
+    except (OSError, ValueError) as error:
+        raise RunError(f"{file} cannot be read: {error}") from None
+    if not isinstance(config, dict):
+        raise RunError(f"{file} is not the config of a run: it must be a record, got {type(config).__name__}")
+    layout = config.get("layout", 1)
+    if layout not in (1, LAYOUT):
+        wrote = f" (pamd {config['pamd']} wrote it)" if "pamd" in config else ""
+        raise RunError(f"{file} has layout {layout!r}{wrote}; this version reads layouts 1 and {LAYOUT}")
+    for name, kind in _KINDS[layout].items():
+        value: Any = config
+        for part in name.split("."):
+            value = value.get(part) if isinstance(value, dict) else None
+        if not isinstance(value, kind) or isinstance(value, bool):
+            raise RunError(f"{file} is not the config of a run: {name} must be {kind.__name__}, got {value!r}")
+    return from_layout_1(config) if layout == 1 else config
+
+
+def from_layout_1(config: Mapping[str, Any]) -> dict[str, Any]:
+    """A config of the first layout, which had no `layout` key, in the shape of the present one.
+
+    It held the learner and the schedule in the method and all sizes in the scale, left out options that had their
+    default value, and had a null action repeat where the task's own was meant.
+    """
+    method, scale = dict(config["method"]), dict(config["scale"])
+    if method["name"] == "sac":
+        method["name"] = "none"
+    name = scale.pop("name")
+    # The environment holds these two as well.
+    sizes = {key: value for key, value in scale.items() if key not in ("size", "frame_stack")}
+    filters = {key: sizes.pop(key) for key in ("filters", "strides") if key in sizes}
+    return {
+        **config,
+        "layout": LAYOUT,
+        # The family only chose the default action repeat.
+        "env": {key: value for key, value in config["env"].items() if key != "family"},
+        "encoder": {"name": "conv", "options": filters},
+        "learner": {"name": "sac", "options": {**method.pop("sac", {}), **sizes}},
+        "schedule": method.pop("schedule", None),
+        "isolate_metric": method.pop("isolate_metric", False),
+        "method": method,
+        "scale": name,
+    }

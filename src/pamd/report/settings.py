@@ -1,0 +1,152 @@
+"""The rows and columns of a comparison: what a run was trained on, and what was trained."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from pamd.errors import RunError
+from pamd.report.differences import differing, labelled
+from pamd.report.load import Run
+
+__all__ = ["Column", "Setting", "columns_of", "settings_of", "short"]
+
+_NOT_COLUMN = {
+    "layout", "pamd", "env", "scale", "seed", "decisions", "replay", "runtime",
+    "evaluate_every", "evaluate_episodes", "checkpoint_every", "log_every",
+}  # fmt: skip
+"""Keys of a config that do not tell two methods apart: the setting, the seed, the version, how often a run writes."""
+
+
+@dataclass(frozen=True)
+class Setting:
+    """A row: a task with all that surrounds the agent."""
+
+    label: str
+    task: str
+    decisions: int
+    action_repeat: int
+    """0 where it is not known: a run of the first layout that was never evaluated."""
+    scale: str
+    background: str
+    """The name of the background; "" where it is the task's own."""
+    video: bool
+    """Whether the background shows videos, as in the paper."""
+    best: float | None
+    """The highest possible return: 1000 in the DMControl suite; None where it is not known."""
+    detail: str = ""
+    """What tells it from another setting of the same task, budget and scale."""
+
+    @property
+    def name(self) -> str:
+        """The task and its background: with another background it is another task."""
+        return f"{self.task} + {self.background}" if self.background else self.task
+
+    @property
+    def full_name(self) -> str:
+        """The name, and what else tells it apart."""
+        return f"{self.name} ({self.detail})" if self.detail else self.name
+
+    @property
+    def frames(self) -> int:
+        return self.decisions * self.action_repeat
+
+
+@dataclass(frozen=True)
+class Column:
+    """One method at one fidelity, with one learner and one set of options."""
+
+    label: str
+    method: str
+    """Its display name."""
+    fidelity: str
+
+
+def settings_of(runs: Sequence[Run]) -> list[Setting]:
+    """The setting of each run; settings that differ have labels that differ."""
+    facts = [_facts(run) for run in runs]
+    backgrounds = [fact.get("env.distractor") or {} for fact in facts]
+    names = [
+        f"{fact['env.task']}{' + ' + background['name'] if background else ''},"
+        f" {short(fact['decisions'])} decisions, {fact['scale']} scale"
+        for fact, background in zip(facts, backgrounds, strict=True)
+    ]
+    labels = labelled(names, facts)
+    return [
+        Setting(
+            label=label,
+            task=fact["env.task"],
+            decisions=fact["decisions"],
+            action_repeat=fact["env.action_repeat"],
+            scale=fact["scale"],
+            background=background.get("name", ""),
+            video=background.get("source") == "video",
+            best=_best(fact),
+            detail=label.removeprefix(name).strip(" ()"),
+        )
+        for name, label, fact, background in zip(names, labels, facts, backgrounds, strict=True)
+    ]
+
+
+def columns_of(runs: Sequence[Run], groups: Mapping[str, Sequence[Path]]) -> list[Column]:
+    """The column of each run. `groups` names columns by hand: label -> run directories."""
+    records = [{key: value for key, value in run.config.items() if key not in _NOT_COLUMN} for run in runs]
+    labels = _labels_by_hand(runs, records, groups)
+    unnamed = [index for index, label in enumerate(labels) if label is None]
+    names = _names_with_fidelity(runs)
+    found = labelled([names[index] for index in unnamed], [records[index] for index in unnamed])
+    for index, label in zip(unnamed, found, strict=True):
+        labels[index] = label
+    return [Column(str(label), run.curve.method, run.curve.fidelity) for label, run in zip(labels, runs, strict=True)]
+
+
+def short(count: float) -> str:
+    """1000000 as 1M, 200000 as 200k, 1234 as 1,234."""
+    for unit, name in ((1_000_000, "M"), (1_000, "k")):
+        if count >= unit and count % (unit / 100) == 0:
+            return f"{count / unit:g}{name}"
+    return f"{count:,.0f}"
+
+
+def _facts(run: Run) -> dict[str, Any]:
+    env = {f"env.{key}": value for key, value in run.config["env"].items() if value is not None}
+    return {
+        **env,
+        "scale": run.config["scale"],
+        "decisions": run.budget,
+        "replay.capacity": run.config.get("replay", {}).get("capacity"),
+    }
+
+
+def _best(fact: Mapping[str, Any]) -> float | None:
+    suite = fact["env.task"] != "toy" and ":" not in fact["env.task"]
+    return 1000.0 if suite and "env.time_limit" not in fact else None
+
+
+def _labels_by_hand(
+    runs: Sequence[Run], records: Sequence[Mapping[str, Any]], groups: Mapping[str, Sequence[Path]]
+) -> list[str | None]:
+    """The label that `groups` gives each run; RunError where a label would stand for different methods or scales."""
+    named = {Path(path).resolve(): label for label, paths in groups.items() for path in paths}
+    labels = [named.get(run.path.resolve()) for run in runs]
+    for label in groups:
+        inside = [index for index, own in enumerate(labels) if own == label]
+        mixed = differing([{**records[index], "scale": runs[index].config["scale"]} for index in inside])
+        if mixed:
+            raise RunError(
+                f"the column {label!r} would mix runs that differ in {', '.join(mixed)}:"
+                f" {', '.join(runs[index].path.name for index in inside)}"
+            )
+    return labels
+
+
+def _names_with_fidelity(runs: Sequence[Run]) -> list[str]:
+    """The display name of each run; the fidelity follows where the runs of one name have several."""
+    fidelities: dict[str, set[str]] = {}
+    for run in runs:
+        fidelities.setdefault(run.curve.method, set()).add(run.curve.fidelity)
+    return [
+        run.curve.method + (f" ({run.curve.fidelity})" if len(fidelities[run.curve.method]) > 1 else "") for run in runs
+    ]
