@@ -246,7 +246,7 @@ def test_a_run_does_not_go_on_with_other_clips(tmp_path: Path, empty_cache: Path
     write_clip(videos / gone.name, 77)  # the same name, something else in it
     with pytest.raises(ClipError, match=f"{gone.name}.*begun with other files"):
         prepare(made, SIZE)
-    with pytest.raises(ClipError, match="the size was another one"):
+    with pytest.raises(ClipError, match="the size or the decoder has changed"):
         prepare(_with_other_pixels(made), SIZE)
 
 

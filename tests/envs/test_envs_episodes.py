@@ -199,12 +199,12 @@ def test_reset_takes_no_options() -> None:
 @pytest.mark.parametrize(
     ("state", "said"),
     [
-        ({}, "must hold exactly"),
+        ({}, "must have exactly"),
         ([], "got list"),
-        ({"seed": 0, "episode": 0, "actions": [], "frame": 1}, "must hold exactly"),
+        ({"seed": 0, "episode": 0, "actions": [], "frame": 1}, "must have exactly"),
         (
             {"seed": 0, "episode": 0, "actions": [[0.0, 0.0]] * 41},
-            "over after 40 decisions here",
+            "ends after 40 decisions here",
         ),
         ({"seed": 0, "episode": "0", "actions": []}, "episode must be"),
     ],

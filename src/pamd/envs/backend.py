@@ -1,4 +1,4 @@
-"""Which OpenGL draws: chosen before MuJoCo is imported, because MuJoCo looks only then."""
+"""The OpenGL back end, chosen before MuJoCo is imported, because MuJoCo reads the choice on import."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ __all__ = ["BACKENDS", "Backend", "choose_backend", "import_simulator", "no_back
 BACKENDS = ("egl", "osmesa", "glfw")
 _OFFSCREEN = ("egl", "osmesa")
 
-# Run by itself: a back end that fails may take its process with it, and a process has one back end for good.
+# Run in its own process: a failing back end may crash it, and a process cannot change its back end.
 _PROBE = """
 import sys
 import mujoco
@@ -39,18 +39,18 @@ sys.stdout.write(driver)
 
 
 class Backend(NamedTuple):
-    """What `probe_backends` found out about one back end."""
+    """The result of `probe_backends` for one back end."""
 
     name: str
     ok: bool
     detail: str
-    """The driver that draws, or why nothing does."""
+    """The driver, or the reason of the failure."""
 
 
 def choose_backend() -> str:
-    """Settle MUJOCO_GL and PYOPENGL_PLATFORM for this process and its children; the name, or "" if left to MuJoCo.
+    """Set MUJOCO_GL and PYOPENGL_PLATFORM for this process and its children; the name, or "" for MuJoCo's default.
 
-    What the user has set stays. Without it, a machine without a display gets EGL, or OSMesa where only that is there.
+    Variables that the user has set are kept. A machine without a display gets EGL, or OSMesa if only that is installed.
     """
     chosen = os.environ.get("MUJOCO_GL", "").strip().lower()
     if not chosen and sys.platform.startswith("linux") and not os.environ.get("DISPLAY"):
@@ -63,7 +63,7 @@ def choose_backend() -> str:
 
 
 def import_simulator(module: str) -> Any:
-    """Import `module` (mujoco, dm_control.suite, ...) with the back end settled first."""
+    """Import `module` (mujoco, dm_control.suite, ...) after choosing the back end."""
     choose_backend()
     try:
         return importlib.import_module(module)
@@ -72,19 +72,19 @@ def import_simulator(module: str) -> Any:
         if error.name == package:
             raise TaskError(f"{package} is not installed: pip install 'pamd[lab]', or {package} itself") from None
         raise RenderError(no_backend(error)) from error
-    except Exception as error:  # A missing GL library shows as AttributeError, OSError, RuntimeError, TypeError...
+    except Exception as error:  # A missing GL library raises AttributeError, OSError, RuntimeError, TypeError...
         raise RenderError(no_backend(error)) from error
 
 
 def no_backend(error: BaseException) -> str:
-    """The message of a RenderError: what was tried, how it failed, how to mend it."""
+    """The message of a RenderError: what was tried, how it failed, how to fix it."""
     tried = os.environ.get("MUJOCO_GL") or "MuJoCo's own choice (MUJOCO_GL is not set)"
     platform = os.environ.get("PYOPENGL_PLATFORM")
     with_platform = f", PYOPENGL_PLATFORM={platform}" if platform else ""
     reason = f"{type(error).__name__}: {error}".strip().splitlines()[0]
     return (
         f"cannot render with OpenGL. Tried: {tried}{with_platform}. It said: {reason}."
-        " To mend it: without a display, install libegl1 and libgl1 (Debian: apt-get install libegl1 libgl1) and leave"
+        " To fix it: without a display, install libegl1 and libgl1 (Debian: apt-get install libegl1 libgl1) and leave"
         " MUJOCO_GL unset or set it to egl; or install libosmesa6 and set MUJOCO_GL=osmesa; with a display,"
         " MUJOCO_GL=glfw. Set it before mujoco or dm_control is imported, and leave PYOPENGL_PLATFORM unset."
         " `pamd doctor` tries each. The task `toy` needs no OpenGL."

@@ -1,4 +1,4 @@
-"""From a simulator to what an agent sees: repeated actions, stacked frames, numbered episodes."""
+"""From a simulator to an environment: repeated actions, stacked frames, numbered episodes."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ Step = tuple[Pixels, float, bool, bool, dict[str, Any]]
 
 
 def derive_seed(seed: int, index: int) -> int:
-    """The seed (below 2**32) of episode or worker number `index` under `seed`."""
+    """The seed (below 2**32) of episode number `index` under `seed`."""
     return int(np.random.SeedSequence([seed, index]).generate_state(1)[0])
 
 
 class PixelEnv(gymnasium.Env[Pixels, Action]):
     """A task as a Gymnasium environment: one newest frame, uint8 [3, H, W], per decision.
 
-    A decision repeats its action for `action_repeat` simulator frames, or fewer if the episode ends before: rewards
-    add up, and only the last frame is drawn. `info["frames"]` says how many there were.
+    A decision repeats its action for `action_repeat` simulator frames, or fewer if the episode ends before. Its reward
+    is their sum, and only the last frame is drawn. `info["frames"]` is their number.
     """
 
     def __init__(
@@ -73,7 +73,7 @@ class PixelEnv(gymnasium.Env[Pixels, Action]):
         return self._frame(), total, terminated, truncated, {**info, "frames": frames}
 
     def render(self) -> Pixels:
-        """The present state as RGB [H, W, 3]."""
+        """The current state as RGB [H, W, 3]."""
         return self.task.draw(self._render_size)
 
     def close(self) -> None:
@@ -86,9 +86,9 @@ class PixelEnv(gymnasium.Env[Pixels, Action]):
 
 
 class FrameStack(gymnasium.Wrapper[Pixels, Action, Pixels, Action]):
-    """The last `count` frames, oldest first, as uint8 [3 * count, H, W]; an episode starts with its first one repeated.
+    """The last `count` frames, oldest first, as uint8 [3 * count, H, W]; the first frame of an episode is repeated.
 
-    `info["frame"]` is the newest by itself, uint8 [3, H, W], so that a replay can store every frame once.
+    `info["frame"]` is the newest frame alone, uint8 [3, H, W], so that a replay can store every frame once.
     """
 
     def __init__(self, env: gymnasium.Env[Pixels, Action], count: int) -> None:
@@ -110,10 +110,10 @@ class FrameStack(gymnasium.Wrapper[Pixels, Action, Pixels, Action]):
 
 
 class Episodes(gymnasium.Wrapper[Pixels, Action, Pixels, Action]):
-    """Numbered episodes, each fixed by (seed, number) and its actions: so a running one can be written down.
+    """Numbered episodes, each determined by (seed, number) and its actions, so that a running one can be saved.
 
-    `reset()` goes on to the next episode, `reset(seed=s)` to episode 0 under `s`. Nothing carries over: number 7
-    is the same whether or not 0 to 6 were played.
+    `reset()` starts the next episode, `reset(seed=s)` episode 0 under `s`. Episodes are independent: number 7 is the
+    same whether or not 0 to 6 were played.
     """
 
     def __init__(self, env: gymnasium.Env[Pixels, Action], seed: int = 0) -> None:
@@ -137,25 +137,25 @@ class Episodes(gymnasium.Wrapper[Pixels, Action, Pixels, Action]):
         if not self._running:
             raise TaskError("step was called with no episode running; call reset first")
         action = self._checked_action(action)
-        self._running = False  # Should the simulator fail here, the episode cannot go on.
+        self._running = False  # If the simulator fails here, the episode cannot continue.
         step = self.env.step(action)
         self._actions.append(action.tolist())
         self._running = not (step[2] or step[3])
         return step[0], float(step[1]), step[2], step[3], step[4]
 
     def state(self) -> dict[str, Any]:
-        """The running episode as plain data: seed, episode number, actions so far. JSON keeps it exactly."""
+        """The running episode as plain data: seed, episode number, actions so far. JSON stores it exactly."""
         # float32 -> Python float -> JSON -> float32 loses nothing.
         return {"seed": self.seed, "episode": self.episode, "actions": [list(action) for action in self._actions]}
 
     def restore(self, state: Mapping[str, Any]) -> Pixels | None:
-        """Be where `state()` was taken, bit for bit, by playing its actions again; the observation there.
+        """Return to a `state()`, bit for bit, by playing its actions again; returns the observation there.
 
-        None where that was before the first episode: what comes next is `reset()`.
+        It returns None for a state before the first episode; `reset()` must follow.
         """
         if not isinstance(state, Mapping) or set(state) != {"seed", "episode", "actions"}:
             got = sorted(state) if isinstance(state, Mapping) else type(state).__name__
-            raise TaskError(f"an environment state must hold exactly actions, episode and seed, got {got}")
+            raise TaskError(f"an environment state must have exactly the keys actions, episode and seed, got {got}")
         check_whole("an environment state", "episode", state["episode"], -1)
         self.seed = _checked_seed(state["seed"])
         if state["episode"] < 0:
@@ -165,8 +165,8 @@ class Episodes(gymnasium.Wrapper[Pixels, Action, Pixels, Action]):
         for number, action in enumerate(state["actions"]):
             if not self._running:
                 raise TaskError(
-                    f"the state is not of this environment: its episode is over after {number} decisions here,"
-                    f" but the state holds {len(state['actions'])}"
+                    f"the state belongs to another environment: its episode ends after {number} decisions here,"
+                    f" but the state has {len(state['actions'])}"
                 )
             observation = self.step(action)[0]
         return observation
@@ -181,7 +181,7 @@ class Episodes(gymnasium.Wrapper[Pixels, Action, Pixels, Action]):
         """A copy, float32 [A]."""
         expected = self.action_space.shape
         try:
-            with np.errstate(over="ignore"):  # Beyond float32 is infinity, which is refused below.
+            with np.errstate(over="ignore"):  # Overflow gives infinity, which is refused below.
                 own = np.array(action, dtype=np.float32)
         except (TypeError, ValueError) as error:
             raise TaskError(f"an action must be numbers of shape {list(expected or ())}: {error}") from None

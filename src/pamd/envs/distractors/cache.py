@@ -1,4 +1,4 @@
-"""Clips decoded once: one file of raw frames each, mapped into the memory of every process that plays it."""
+"""The cache of decoded clips: one file of raw frames each, memory-mapped by every process that plays it."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from pamd.errors import ResourceError
 __all__ = ["LIMIT_BYTES", "cache_directory", "cache_path", "check_room", "digest", "forecast", "open_frames", "store"]
 
 LIMIT_BYTES = 8_000_000_000
-"""More than this is not decoded for one environment: it would be a slip, or a thing to say in `frames` or `*_clips`."""
+"""The largest size of the decoded clips of one environment; lower `frames` or `*_clips` to stay below it."""
 
 
 def cache_directory() -> Path:
-    """Where decoded clips lie: PAMD_CACHE, or the user's cache. It may be removed at any time; it is made anew."""
+    """The folder of decoded clips: PAMD_CACHE, or the user's cache. It may be deleted at any time."""
     if own := os.environ.get("PAMD_CACHE"):
         return Path(own).expanduser() / "clips"
     base = os.environ.get("XDG_CACHE_HOME")
@@ -36,19 +36,19 @@ def cache_path(content: str, size: int, limit: int) -> Path:
 
 
 def forecast(count: int, size: int, limit: int) -> int:
-    """Bytes that `count` clips of `limit` frames take at most, on disk and mapped."""
+    """The largest size in bytes of `count` clips of `limit` frames, on disk and mapped."""
     return count * (limit * size * size * 3 + 128)
 
 
 def check_room(count: int, size: int, limit: int) -> int:
-    """The forecast; ResourceError where that is more than the bound, or than the disk has."""
+    """The forecast; ResourceError where it exceeds the limit or the free disk space."""
     needed = forecast(count, size, limit)
     smaller = "choose fewer (train_clips, unseen_clips) or shorter ones (frames)"
     if needed > LIMIT_BYTES:
         most = f"{LIMIT_BYTES / 1e9:.0f} GB"
         raise ResourceError(
             f"{count} clips of {limit} frames at {size}x{size} take up to {needed / 1e9:.1f} GB decoded,"
-            f" and {most} is the bound: {smaller}"
+            f" and the limit is {most}: {smaller}"
         )
     directory = cache_directory()
     existing = next(path for path in (directory, *directory.parents) if path.exists())
@@ -62,9 +62,9 @@ def check_room(count: int, size: int, limit: int) -> int:
 
 
 def store(clip: Clip, content: str, size: int, limit: int) -> Path:
-    """Decode a clip into its file, which is there whole or not at all; two processes at once do not hurt."""
+    """Decode a clip into its file. The file appears complete or not at all, also with two processes at once."""
     path = cache_path(content, size, limit)
-    frames = list(clip.frames(size, limit))  # `limit` bounds it, and nothing is written before all of it is good
+    frames = list(clip.frames(size, limit))  # Nothing is written before all frames are decoded.
     buffer = io.BytesIO()
     np.save(buffer, np.stack(frames))
     try:
@@ -72,13 +72,13 @@ def store(clip: Clip, content: str, size: int, limit: int) -> Path:
         durable.replace(path, buffer.getvalue())
     except OSError as error:
         raise ResourceError(
-            f"cannot write decoded clips in {path.parent}: {error}; PAMD_CACHE names another place"
+            f"cannot write decoded clips in {path.parent}: {error}; set PAMD_CACHE to another folder"
         ) from None
     return path
 
 
 def digest(path: Path) -> str | None:
-    """SHA-256 of a file of frames; None where there is none."""
+    """SHA-256 of a file of frames; None if it does not exist."""
     try:
         status = path.stat()
     except OSError:
@@ -93,6 +93,6 @@ def _digest(path: Path, changed: int, size: int) -> str:
 
 
 def open_frames(path: Path) -> NDArray[np.uint8]:
-    """The frames [N, size, size, 3], mapped: all processes share the same memory."""
+    """The frames [N, size, size, 3], memory-mapped, so that all processes share them."""
     frames: NDArray[np.uint8] = np.load(path, mmap_mode="r")
     return frames.view(np.ndarray)

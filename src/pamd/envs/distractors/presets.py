@@ -13,7 +13,7 @@ __all__ = ["PRESETS", "Preset", "distractor"]
 
 
 class Preset(NamedTuple):
-    """Options of a DistractorConfig, and what they are in one line."""
+    """Options of a DistractorConfig and their description in one line."""
 
     what: str
     options: dict[str, Any]
@@ -24,7 +24,7 @@ PRESETS: dict[str, Preset] = {
         "the paper's: colour-shifted natural videos instead of the background, a new one per episode", {"hue": 1.0}
     ),
     "released-video": Preset(
-        "the released code's: 1000 gray frames that run on across episodes, wherever a pixel is mostly blue",
+        "the released code's: 1000 gray frames that continue across episodes, wherever a pixel is mostly blue",
         {"mask": "blue", "grayscale": True, "sequence": "continuous", "frames": 1000},
     ),
     "easy": Preset("a still picture per episode, half blended in", {"source": "image", "strength": 0.5}),
@@ -47,12 +47,13 @@ PRESETS: dict[str, Preset] = {
 
 
 def distractor(name: str, **options: Any) -> DistractorConfig:
-    """The distractor called `name`, with `options` (fields of DistractorConfig) in place of the preset's."""
+    """The distractor called `name`, with `options` (fields of DistractorConfig) overriding the preset's."""
     if name not in PRESETS:
         raise UnknownNameError("distractor", name, PRESETS)
     given = {key: value for key, value in options.items() if value is not None}
     if "videos" in given:
-        given["videos"] = str(Path(given["videos"]).expanduser().absolute())  # a run may be resumed from elsewhere
+        # Absolute, because a run may be resumed from another folder.
+        given["videos"] = str(Path(given["videos"]).expanduser().absolute())
         if PRESETS[name].options.get("source", "video") not in ("video", "image"):
             raise ConfigError(f"distractor {name!r} shows no videos: leave videos out, or choose e.g. paper-video")
     return build(DistractorConfig, {"name": name, **PRESETS[name].options, **given}, f"distractor {name!r}")

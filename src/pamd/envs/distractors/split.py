@@ -1,4 +1,4 @@
-"""Which clips training shows and which it never does: chosen by content, and held to."""
+"""The split into training and unseen clips, by content."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ from pamd.errors import ClipError, ConfigError
 __all__ = ["Report", "load_clips", "prepare"]
 
 MOST_TRAIN, MOST_UNSEEN = 24, 8
-"""Where the config names no counts."""
+"""The largest counts where the config gives none."""
 
 Report = Callable[[int, int, str], None]
-"""Told (clips done, clips in all, what is next) while clips are decoded."""
+"""Called with (decoded clips, all clips, name of the next) while clips are decoded."""
 
 
 def prepare(config: DistractorConfig, size: int, report: Report | None = None) -> DistractorConfig:
-    """`config` with its clips chosen and named by content, all of them decoded at `size`.
+    """`config` with its clips chosen, named by content and decoded at `size`.
 
-    A config that names its clips already gets those or, where one is not to be found, ClipError. Copies of a clip,
-    under whatever name or in whatever container, count as one, so no clip can be on both sides.
+    A config that already names its clips gets exactly those; ClipError where one is missing. Copies of a clip, under
+    any name and in any container, count as one, so no clip can be on both sides.
     """
     if not config.has_clips:
         return config
@@ -50,7 +50,7 @@ def prepare(config: DistractorConfig, size: int, report: Report | None = None) -
 
 
 def load_clips(config: DistractorConfig, split: Split, size: int) -> list[NDArray[np.uint8]]:
-    """The clips of one side, each [N, size, size, 3], mapped; `config` is from `prepare`."""
+    """The clips of one side, each [N, size, size, 3], memory-mapped; `config` comes from `prepare`."""
     for ref in config.clips(split):
         _restore(ref, config, size)
     return [cache.open_frames(cache.cache_path(ref.content, size, config.frames)) for ref in config.clips(split)]
@@ -77,7 +77,7 @@ def _decode(
 
 
 def _restore(ref: ClipRef, config: DistractorConfig, size: int) -> None:
-    """Have the very clip `ref` in the cache."""
+    """Ensure that exactly the clip `ref` is in the cache."""
     path = cache.cache_path(ref.content, size, config.frames)
     if cache.digest(path) == ref.pixels:
         return
@@ -85,15 +85,15 @@ def _restore(ref: ClipRef, config: DistractorConfig, size: int) -> None:
     if clip is None:
         where = config.videos or "the clips of installed packages and the procedural ones"
         raise ClipError(
-            f"the clip {ref.name!r} ({ref.content[:12]}) is neither decoded already nor among {where}: this run was"
-            " begun with other files. Bring them back, or begin a new run"
+            f"the clip {ref.name!r} ({ref.content[:12]}) is neither in the cache nor among {where}: this run was"
+            " begun with other files. Restore them, or start a new run"
         )
     cache.check_room(1, size, config.frames)
     cache.store(clip, ref.content, size, config.frames)
     if cache.digest(path) != ref.pixels:
         raise ClipError(
-            f"the clip {ref.name!r} decodes to other frames at {size}x{size} than the config names: the size was"
-            " another one, or the decoder. Begin a new run, without train and unseen in its distractor"
+            f"the clip {ref.name!r} decodes to other frames at {size}x{size} than the config names: the size or"
+            " the decoder has changed. Start a new run, without train and unseen in its distractor"
         )
 
 
@@ -110,7 +110,7 @@ def _ranked(rank: str, seed: int) -> str:
 
 
 def _counts(config: DistractorConfig, there: int) -> tuple[int, int]:
-    """How many clips for training, and how many kept from it."""
+    """The numbers of training and unseen clips."""
     train, unseen = config.train_clips, config.unseen_clips
     if unseen is None:
         unseen = min(MOST_UNSEEN, max(1, there // 4)) if train is None else min(MOST_UNSEEN, there - train)
@@ -121,6 +121,6 @@ def _counts(config: DistractorConfig, there: int) -> tuple[int, int]:
         where = config.videos or f"source {config.source}"
         raise ConfigError(
             f"distractor: {asked} need {max(train, 1) + max(unseen, 1)} different clips, and {where} has {there};"
-            " a clip of training is never used as an unseen one. Add clips, or ask for fewer"
+            " a training clip is never used as an unseen one. Add clips, or request fewer"
         )
     return train, unseen

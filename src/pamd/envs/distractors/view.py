@@ -1,4 +1,4 @@
-"""A camera that sways and an agent that changes its colours: in the drawn scene only, never in the simulation."""
+"""Camera motion and colour changes of the agent, in the drawn scene only and never in the simulation."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pamd.envs.distractors.config import DistractorConfig
 __all__ = ["View"]
 
 PERIODS = (30.0, 120.0)
-"""Decisions that the camera takes to sway to and fro."""
+"""The range of the periods of the camera's motion, in decisions."""
 MATERIALS = 256
 
 _GEOM = 5
@@ -22,7 +22,7 @@ Vector = list[float]
 
 
 class View:
-    """How one episode is looked at; a function of the episode's generator and of the decision."""
+    """The camera and colours of one episode, a function of the episode's generator and the decision."""
 
     def __init__(self, config: DistractorConfig, rng: np.random.Generator) -> None:
         self._reach = math.radians(config.jitter)
@@ -43,15 +43,15 @@ class View:
             if not self._fixed:
                 self._fixed = [body == 0 for body in model.geom_bodyid.tolist()]
             for geom in scene.geoms[: scene.ngeom]:
-                # Objects other than geoms (sites, tendons) keep their colours: some are signs of the task's goal.
+                # Objects other than geoms (sites, tendons) keep their colours: some mark the goal of the task.
                 if geom.objtype == _GEOM and not self._fixed[geom.objid]:
-                    # By material, so that what has one colour keeps having one; -1, no material, is the last.
+                    # By material, so that a body of one colour keeps one colour. No material, -1, is the last.
                     shifted = geom.rgba[:3] + self._shift[geom.matid]
                     geom.rgba[:3] = np.minimum(np.maximum(shifted, 0.0), 1.0)
 
 
 def turned(forward: Vector, up: Vector, angles: Vector) -> tuple[Vector, Vector]:
-    """A camera's axes after turning by three angles: to the side, upwards, about the line of sight."""
+    """A camera's axes after rotations by three angles: yaw, pitch and roll."""
     (a, b, c), (x, y, z) = forward, up
     right = [b * z - c * y, c * x - a * z, a * y - b * x]
     yaw, pitch, roll = angles
