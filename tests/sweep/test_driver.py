@@ -6,9 +6,10 @@ from pathlib import Path
 
 import pytest
 from tests.sweep.sweeps import Eyes, toys
+from tests.training.runs import toy
 
 from pamd.errors import RunInterrupted
-from pamd.sweep import Backend, Job, Resources, Sweep
+from pamd.sweep import Backend, Job, Resources, Sweep, jobs, plan
 from pamd.sweep.job import Outcome
 
 DIED, FINISHED, FAILED = Outcome("died", "its node burnt"), Outcome("finished"), Outcome("failed", "no such task")
@@ -53,11 +54,11 @@ class Scripted(Backend):
 
 
 def test_what_died_is_tried_again_and_what_failed_is_not(tmp_path: Path) -> None:
-    jobs = toys(tmp_path, range(4))
-    a, b, c, d = (job.name for job in jobs)
+    made = toys(tmp_path, range(4))
+    a, b, c, d = (job.name for job in made)
     backend = Scripted({a: [DIED, DIED, FINISHED], b: [FAILED], c: [DIED, DIED, DIED], d: [FINISHED]})
     eyes = Eyes()
-    runs = {run.job.name: run for run in Sweep(jobs, lambda: backend, eyes, retries=2).run()}
+    runs = {run.job.name: run for run in Sweep(made, lambda: backend, eyes, retries=2).run()}
     assert {name: (run.state, run.attempts) for name, run in runs.items()} == {
         a: ("finished", 3),
         b: ("failed", 1),
@@ -71,9 +72,9 @@ def test_what_died_is_tried_again_and_what_failed_is_not(tmp_path: Path) -> None
 
 
 def test_ctrl_c_stops_what_runs_starts_nothing_and_says_how_to_go_on(tmp_path: Path) -> None:
-    jobs = toys(tmp_path, range(4))
-    backend = Scripted({job.name: [FINISHED] for job in jobs}, interrupt_after=3)
-    sweep = Sweep(jobs, lambda: backend, Eyes())
+    made = toys(tmp_path, range(4))
+    backend = Scripted({job.name: [FINISHED] for job in made}, interrupt_after=3)
+    sweep = Sweep(made, lambda: backend, Eyes())
     with pytest.raises(RunInterrupted, match="1 of 4 runs finished; rerun the same command to continue"):
         sweep.run()
     assert [run.state for run in sweep.runs.values()] == ["finished", "interrupted", "interrupted", "waiting"]
@@ -85,12 +86,29 @@ def test_the_same_computation_is_one_job(tmp_path: Path) -> None:
 
 
 def test_nothing_left_to_do_needs_no_backend(tmp_path: Path) -> None:
-    jobs = toys(tmp_path, [0])
-    jobs[0].path.mkdir()
-    (jobs[0].path / "status.json").write_text('{"state": "finished"}')
+    made = toys(tmp_path, [0])
+    made[0].path.mkdir()
+    (made[0].path / "status.json").write_text('{"state": "finished", "decisions": 60}')
 
     def never() -> Backend:
         raise AssertionError
 
-    (run,) = Sweep(jobs, never, Eyes()).run()
+    (run,) = Sweep(made, never, Eyes()).run()
     assert run.skipped
+
+
+def test_a_finished_run_with_a_larger_budget_is_extended(tmp_path: Path) -> None:
+    (job,) = toys(tmp_path, [0], decisions=90)
+    job.path.mkdir()
+    (job.path / "status.json").write_text('{"state": "finished", "decisions": 60}')
+    assert plan([job], 1, 1).decisions == 30
+    (run,) = Sweep([job], lambda: Scripted({job.name: [FINISHED]}), Eyes()).run()
+    assert (run.skipped, run.attempts) == (False, 1)
+
+
+def test_the_same_run_at_two_budgets_is_one_job_with_the_larger_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("pamd.sweep.job.run_name", lambda config: f"toy_s{config.seed}")
+    made = jobs([("sac", toy("sac", decisions=decisions)) for decisions in (60, 90, 70)], tmp_path)
+    assert [job.config.decisions for job in made] == [90]

@@ -23,7 +23,7 @@ COMMANDS = {
         "methods, distances, tasks, experiments and more; --diff A B",
     ),
     "bench": ("pamd.cli.bench", "bench", "measure, beside the research code's way"),
-    "envs": ("pamd.cli.envs", "envs", "preview TASK: a picture and a film of what the agent sees"),
+    "envs": ("pamd.cli.envs", "envs", "preview TASK: a picture and a video of what the agent sees"),
     "diagnose": (
         "pamd.cli.diagnose",
         "diagnose",

@@ -1,4 +1,4 @@
-"""How configs differ, in words: what a label must say so that two things do not share a name."""
+"""How configs differ, in words: what a label must contain so that two things do not share a name."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _SHOWN = 3
 
 
 def canonical(record: Any) -> str:
-    """Equal records, equal text."""
+    """Equal records have equal text."""
     return json.dumps(record, sort_keys=True)
 
 
@@ -24,7 +24,7 @@ def differing(records: Sequence[Mapping[str, Any]]) -> list[str]:
 
 
 def labelled(names: Sequence[str], records: Sequence[Mapping[str, Any]]) -> list[str]:
-    """A label for each record: its name, and where others of that name differ from it, in what."""
+    """A label for each record: its name, and in what it differs from others of that name."""
     alike: dict[str, list[Mapping[str, Any]]] = {}
     for name, record in zip(names, records, strict=True):
         alike.setdefault(name, []).append(record)
@@ -34,7 +34,7 @@ def labelled(names: Sequence[str], records: Sequence[Mapping[str, Any]]) -> list
     for name, record in zip(names, records, strict=True):
         flat = _flat(record)
         words = [f"{key}={flat.get(key, '-')}" for key in keys[name]]
-        # Where more differs than can be said, the first few still tell most apart; the number makes sure.
+        # A label shows the first few differences; the number tells the remaining variants apart.
         if len(words) > _SHOWN:
             number = variants[name].index(canonical(record)) + 1
             words = [*words[:_SHOWN], f"and {len(words) - _SHOWN} more: variant {number}"]

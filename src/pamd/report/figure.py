@@ -77,7 +77,7 @@ def learning_curves(
 
 
 def save_figure(figure: Any, path: Path, dpi: int = 150) -> list[Path]:
-    """Write a matplotlib figure as SVG and PNG, and let go of it."""
+    """Write a matplotlib figure as SVG and PNG, and close it."""
     from matplotlib import pyplot
 
     path.parent.mkdir(parents=True, exist_ok=True)

@@ -1,5 +1,5 @@
 "use strict";
-// Learning curves: one panel a setting; methods can be switched off, the x axis changed, values read by pointer or arrow keys.
+// Learning curves: one panel for each setting. Buttons hide methods, the x axis can change, and the pointer or arrow keys show values.
 (() => {
   const data = JSON.parse(document.getElementById("data").textContent);
   const UNITS = {
@@ -43,7 +43,7 @@
 
   function extent(panel) {
     let right = 0, low = 0, high = 0;
-    // Switching a method off leaves the axes as they are: nothing jumps.
+    // Hiding a method leaves the axes unchanged.
     for (const series of panel.series)
       for (const points of [series.points, ...(state.seeds ? series.seeds : [])])
         for (const point of drawable(points)) {
@@ -100,7 +100,7 @@
         fill: "none", stroke: series.colour, "stroke-linejoin": "round", ...attributes,
       }, group);
     if (state.seeds) for (const seed of series.seeds) line(drawable(seed), { "stroke-width": 0.8, opacity: 0.6, class: "seed" });
-    // Where not every seed is there any more the line is thin: the mean is of other runs than before.
+    // The line is thin where seeds have ended: the mean is over fewer runs than before.
     const cut = points.findIndex((point) => point.seeds < series.runs);
     const all = cut < 0 ? points : points.slice(0, cut);
     line(all, { "stroke-width": 2.2, "stroke-dasharray": series.dashes || "none" });
@@ -108,7 +108,7 @@
     if (points.length === 1) element("circle", { cx: x(place(points[0])), cy: y(points[0].mean), r: 3, fill: series.colour }, group);
   }
 
-  // What every visible method has at the point of the first one nearest to `at` (pixels of the panel).
+  // Show the values of all visible methods at the evaluation nearest to `at` (in pixels of the panel).
   function show(panel, at) {
     const steps = [...new Set(visible(panel).flatMap((series) => drawable(series.points).map(place)))].sort((a, b) => a - b);
     if (!steps.length) return hide(panel);

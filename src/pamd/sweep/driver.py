@@ -66,7 +66,7 @@ class Sweep:
     def run(self) -> list[Tracked]:
         """Execute all jobs; RunInterrupted after Ctrl-C, when every run has its checkpoint."""
         for run in self.runs.values():
-            if read_state(run.job.path).state == "finished":
+            if read_state(run.job.path).finished(run.job.config.decisions):
                 run.skipped = True
                 self._settle(run, "finished")
         waiting = deque(run for run in self.runs.values() if not run.skipped)

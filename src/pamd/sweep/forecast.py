@@ -72,7 +72,7 @@ def plan(jobs: Sequence[Job], workers: int, threads: int, discard_replay: bool =
     memory, disk = [], []
     for job in jobs:
         seen = read_state(job.path)
-        if seen.state == "finished":
+        if seen.finished(job.config.decisions):
             finished += 1
             continue
         rate = _rate(job.config, threads, measured)

@@ -50,13 +50,14 @@ class Job:
 
 
 def jobs(labelled: Iterable[tuple[str, TrainConfig]], runs: Path) -> list[Job]:
-    """A job for every labelled config; the same computation becomes one job."""
+    """A job for every labelled config; the same run at several budgets becomes one job with the largest."""
     runs = runs.expanduser().absolute()  # A worker may have another working directory.
     made: dict[str, Job] = {}
     for label, config in labelled:
         # The videos of a background are part of the run's name, so they are chosen first.
         job = Job(label, prepare(config), runs)
-        made.setdefault(job.name, job)
+        if job.name not in made or job.config.decisions > made[job.name].config.decisions:
+            made[job.name] = job
     return list(made.values())
 
 

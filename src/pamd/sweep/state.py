@@ -22,6 +22,10 @@ class RunState(NamedTuple):
     """Mean of the last evaluation."""
     error: str
 
+    def finished(self, decisions: int) -> bool:
+        """Whether the run has ended with at least this budget."""
+        return self.state == "finished" and self.decisions >= decisions
+
 
 def read_state(run: Path) -> RunState:
     """Read a run directory, which may be incomplete or missing."""

@@ -1,10 +1,10 @@
-"""What `pamd diagnose` found, as figures and as a section of the report page: files in, files out; no torch."""
+"""The results of `pamd diagnose` as figures and as a section of the page: files in, files out; no torch."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
-from pamd.errors import RunError
+from pamd.errors import UnknownNameError
 from pamd.report.diagnosed import exact, geometry, latents, residual
 from pamd.report.diagnosed.section import Section, load, read_section
 
@@ -25,7 +25,7 @@ def draw(directory: Path) -> Section:
     matplotlib.use("Agg")
     data = load(directory)
     if data.get("kind") not in _DRAWERS:
-        raise RunError(f"{directory / 'data.json'} is of no diagnostic that is known: {data.get('kind')!r}")
+        raise UnknownNameError(f"diagnostic in {directory / 'data.json'}", data.get("kind"), _DRAWERS)
     section = _DRAWERS[data["kind"]](data, directory)
     section.write(directory)
     return section

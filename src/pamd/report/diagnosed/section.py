@@ -47,11 +47,15 @@ def read_section(directory: Path) -> Section:
     """The section that `draw` wrote in `directory`."""
     try:
         data = json.loads((directory / "section.json").read_text())
-        # Sections that earlier versions wrote have tables without a name.
-        tables, figures = [Table(**{"name": "", **t}) for t in data["tables"]], [Picture(**f) for f in data["figures"]]
+        tables, figures = [_table(t) for t in data["tables"]], [Picture(**f) for f in data["figures"]]
         return Section(data["title"], data["paragraphs"], tables, figures)
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise RunError(f"{directory} has no readable section: {type(error).__name__}: {error}") from None
+
+
+def _table(data: dict[str, Any]) -> Table:
+    # Earlier versions wrote neither a name nor notes.
+    return Table(data.get("name", ""), data["title"], data["columns"], data["rows"], tuple(data.get("notes", ())))
 
 
 def load(directory: Path) -> dict[str, Any]:
