@@ -110,6 +110,28 @@ def test_unreadable_configs_are_named(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
+    ("change", "says"),
+    [
+        ({"env__distractor": "video"}, "env.distractor must be dict, got 'video'"),
+        ({"env__distractor": {"source": "video"}}, "env.distractor.name must be str, got None"),
+        ({"replay": [1]}, "replay must be dict, got [1]"),
+        ({"env__action_repeat": 2.5}, "env.action_repeat must be int, got 2.5"),
+        ({"learner": "sac"}, "learner must be dict, got 'sac'"),
+        ({"scale": {"name": "cpu"}}, "scale must be str, got {'name': 'cpu'}"),
+    ],
+)
+def test_a_value_of_another_type_is_named(tmp_path: Path, change: dict[str, Any], says: str) -> None:
+    run = write_run(tmp_path)
+    config = json.loads((run / "config.json").read_text())
+    for key, value in change.items():
+        *parents, leaf = key.split("__")
+        (config[parents[0]] if parents else config)[leaf] = value
+    (run / "config.json").write_text(json.dumps(config))
+    with pytest.raises(RunError, match=re.escape(says)):
+        load_run(run)
+
+
+@pytest.mark.parametrize(
     ("row", "says"),
     [
         ("5", "must be a record, got 5"),

@@ -22,6 +22,8 @@ _KINDS: dict[object, dict[str, type]] = {
     LAYOUT: {**_SHARED, "learner": dict, "learner.name": str, "scale": str, "env.action_repeat": int},
 }
 """What a report reads from a config of each layout, and of which type it must be."""
+_OPTIONAL: dict[str, dict[str, type]] = {"replay": {}, "env.distractor": {"env.distractor.name": str}}
+"""Records that a config may lack, and what a report reads from them."""
 
 
 def read_config(file: Path) -> dict[str, Any]:
@@ -36,10 +38,12 @@ def read_config(file: Path) -> dict[str, Any]:
     if layout not in (1, LAYOUT):
         wrote = f" (pamd {config['pamd']} wrote it)" if "pamd" in config else ""
         raise RunError(f"{file} has layout {layout!r}{wrote}; this version reads layouts 1 and {LAYOUT}")
-    for name, kind in _KINDS[layout].items():
-        value: Any = config
-        for part in name.split("."):
-            value = value.get(part) if isinstance(value, dict) else None
+    kinds = dict(_KINDS[layout])
+    for name in _OPTIONAL:
+        if _value(config, name) is not None:
+            kinds |= {name: dict, **_OPTIONAL[name]}
+    for name, kind in kinds.items():
+        value = _value(config, name)
         if not isinstance(value, kind) or isinstance(value, bool):
             raise RunError(f"{file} is not the config of a run: {name} must be {kind.__name__}, got {value!r}")
     return from_layout_1(config) if layout == 1 else config
@@ -70,3 +74,11 @@ def from_layout_1(config: Mapping[str, Any]) -> dict[str, Any]:
         "method": method,
         "scale": name,
     }
+
+
+def _value(config: Mapping[str, Any], name: str) -> Any:
+    """The value at a dotted name; None where there is none."""
+    value: Any = config
+    for part in name.split("."):
+        value = value.get(part) if isinstance(value, dict) else None
+    return value
