@@ -34,6 +34,15 @@ def reference() -> str:
     for name in pamd.OPERATORS.names():
         cls = pamd.OPERATORS.get(name)
         lines.append(f"- `{name}`: {_first_line(cls)} Options: {_options(cls.Config)}")
+    for title, registry in (
+        ("Encoders", pamd.ENCODERS),
+        ("Learners", pamd.LEARNERS),
+        ("Augmentations", pamd.augmentations.AUGMENTATIONS),
+    ):
+        lines += ["", f"## {title}", ""]
+        for name in registry.names():
+            cls = registry.get(name)
+            lines.append(f"- `{name}`: {_first_line(cls)} Options: {_options(cls.Config)}")
     return "\n".join(lines) + "\n"
 
 
@@ -43,7 +52,14 @@ def _first_line(cls: type[Any]) -> str:
 
 def _options(config: type[Any]) -> str:
     fields = dataclasses.fields(config)
-    return ", ".join(f"`{f.name}={f.default!r}`" for f in fields) or "none"
+    return ", ".join(f"`{f.name}={_default(f)}`" for f in fields) or "none"
+
+
+def _default(field: Any) -> str:
+    if field.default_factory is dataclasses.MISSING:
+        return repr(field.default)
+    made = field.default_factory()
+    return repr(getattr(made, "name", made))
 
 
 if __name__ == "__main__":

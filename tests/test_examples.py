@@ -21,6 +21,24 @@ def test_plug_in_learns_and_stays_short() -> None:
     assert losses[-1] < 0.5 * losses[0]
 
 
+@pytest.mark.parametrize("name", ["own_loop.py", "own_loop_discrete.py"])
+def test_a_strangers_loop_trains_a_whole_method_in_forty_lines(name: str) -> None:
+    source = ROOT / "examples" / name
+    assert len(source.read_text().splitlines()) <= 40
+    done = subprocess.run([sys.executable, str(source), "1001"], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    losses = [float(x) for x in re.findall(r"metric loss ([\d.]+)", done.stdout)]
+    assert len(losses) >= 2
+    assert losses[-1] < 1
+
+
+def test_the_readmes_representation_runs() -> None:
+    blocks = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(), re.DOTALL)
+    (code,) = [block for block in blocks if "pamd.Representation(" in block]
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+
+
 def test_the_readmes_five_lines_run() -> None:
     readme = (ROOT / "README.md").read_text()
     first = re.search(r"```python\n(.*?)```", readme, re.DOTALL)

@@ -17,15 +17,14 @@ import pytest
 import torch
 from tests.training.runs import QUIET
 
-import pamd.agent.agent as agent_module
-from pamd.agent import representation
-from pamd.agent.encoded import EncodedBatch
 from pamd.configuration import configure
 from pamd.errors import DivergenceError
+from pamd.learners.drqv2 import DrqV2
+from pamd.learners.sac import Sac
 from pamd.operators import Operator
 from pamd.replay import Replay
-from pamd.training import TrainConfig, checkpoint, loop, train
-from pamd.training.evaluate import load_agent
+from pamd.representation import CachedLatents, Representation
+from pamd.training import TrainConfig, load, loop, train
 from pamd.types import Loss
 
 METHODS = ["simsr+pamd", "dbc-det+pamd"]
@@ -43,28 +42,42 @@ class Learned(NamedTuple):
         return self.returned >= 20 and self.correlation >= 0.55 and self.distance >= 0.2
 
 
+# A deterministic policy that learns too fast ends in a corner. At the toy's size these settings avoid that: measured
+# returns over seeds 0 to 2 are 30 to 31. A shift by a pixel would hide what the toy's picture shows.
+DRQV2: dict[str, Any] = {
+    "decisions": 1600,
+    "learner.random_decisions": 300,
+    "learner.learning_rate": 3e-4,
+    "learner.updates_per_decision": 2.0,
+    "learner.noise_decisions": 1500,
+    "learner.augmentation.name": "none",
+}
+
+
 def config(method: str, seed: int) -> TrainConfig:
-    settings = {
-        "scale.frame_stack": 1,
-        "scale.size": 16,
-        "scale.filters": 16,
-        "scale.strides": [2, 2],
-        "scale.batch": 32,
+    settings: dict[str, Any] = {
+        "env.frame_stack": 1,
+        "env.size": 16,
         "env.time_limit": None,
+        "encoder.filters": 16,
+        "encoder.strides": [2, 2],
         "log_every": 100,
-        "method.sac.random_decisions": 100,
-        "method.sac.gamma": 0.95,
-        "method.sac.hidden": 128,
-        "method.sac.critic_tau": 0.05,
-        "method.sac.encoder_tau": 0.05,
+        "learner.batch": 32,
+        "learner.random_decisions": 100,
+        "learner.hidden": 128,
+        "learner.critic_tau": 0.05,
+        "method.encoder_tau": 0.05,
         # Keeps the fixed point within [0, 1], which both latent spaces can express.
-        "method.operator.options.c_R": "1-gamma",
+        "method.operator.c_R": "1-gamma",
     }
+    if method.startswith("drqv2"):
+        settings |= DRQV2
     return configure(
         "toy",
         method,
         scale="smoke",
         schedule="joint",
+        gamma=0.95,
         seed=seed,
         decisions=1100,
         evaluate_every=1100,
@@ -79,28 +92,32 @@ def learn(method: str, seed: int, root: Path) -> Learned:
     made = config(method, seed)
     run = train(made, root)
     returned = json.loads((run / "eval.jsonl").read_text().splitlines()[-1])["return_mean"]
-    found, _ = checkpoint.newest(run / "checkpoints")
-    assert found is not None
-    nets = load_agent(made, found[0])[0].nets
+    trained = load(run)
     batch = Replay.open(run / "replay", read_only=True).sample(256, np.random.default_rng(0))
     with torch.no_grad():
-        z = nets.encoder(batch.obs)
-        q = torch.minimum(*nets.critic(z, batch.action))
-        assert nets.distance is not None
-        distance, gap = nets.distance(z, z.roll(1, 0)), (q - q.roll(1)).abs()
+        z = trained.representation.encode(batch.obs)
+        learner = trained.agent.learner
+        assert isinstance(learner, Sac | DrqV2)
+        q = learner.critic.lower(z, batch.action)
+        assert trained.distance is not None
+        distance, gap = trained.distance(z, z.roll(1, 0)), (q - q.roll(1)).abs()
     return Learned(returned, float(np.corrcoef(distance, gap)[0, 1]), float(distance.mean()))
 
 
 @pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.slow) for seed in (1, 2))])
-@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("method", [*METHODS, pytest.param("drqv2:simsr+pamd", marks=pytest.mark.slow)])
 def test_learns_the_toy(method: str, seed: int, tmp_path: Path) -> None:
     learned = learn(method, seed, tmp_path)
     assert learned.enough, learned
 
 
 def flipped(plain: Callable[..., Any]) -> Callable[..., Any]:
+    """The same losses with their sign turned."""
+
     def turned(*args: Any) -> Any:
         outcome = plain(*args)
+        if isinstance(outcome, dict):
+            return {name: Loss(-loss.value, loss.metrics) for name, loss in outcome.items()}
         loss, rest = (outcome, None) if isinstance(outcome, Loss) else outcome
         turned_loss = Loss(-loss.value, loss.metrics)
         return turned_loss if rest is None else (turned_loss, rest)
@@ -108,9 +125,15 @@ def flipped(plain: Callable[..., Any]) -> Callable[..., Any]:
     return turned
 
 
+TERMS = {
+    "actor_loss": (Sac, "actor_loss"),
+    "critic_loss": (Sac, "critic_loss"),
+    "metric": (Representation, "metric_losses"),
+    "model": (Representation, "model_losses"),
+}
 # On the unit sphere a target that is not detached pulls all distances to nothing; LayerNorm latents resist that for as
 # long as this run lasts, so there it is for tests/operators alone to catch.
-BROKEN = [(m, t) for m in METHODS for t in ("actor_loss", "critic_loss", "metric_term", "model_term")]
+BROKEN = [(m, t) for m in METHODS for t in TERMS]
 
 
 @pytest.mark.slow
@@ -119,12 +142,13 @@ def test_a_broken_update_does_not(method: str, term: str, tmp_path: Path, monkey
     """A sign flipped, or the gradient let through the metric target: each fails what the test above asks."""
     if term == "attached target":
         monkeypatch.setattr(Operator, "target", Operator.target.__wrapped__)  # type: ignore[attr-defined]
-        monkeypatch.setattr(representation, "_predicted", representation._predicted.__wrapped__)
-        monkeypatch.setattr(EncodedBatch, "fixed_z", lambda self, which: self.z)
-        # The meters would stumble over it at once; what is asked here is whether the update suffers.
-        monkeypatch.setattr(loop, "read_meters", lambda *_: {"effective_rank": 9.0})
+        monkeypatch.setattr(Representation, "_predict", Representation._predict.__wrapped__)  # type: ignore[attr-defined]
+        monkeypatch.setattr(CachedLatents, "fixed_z", lambda self, which: self.z)
+        # The meters would stumble over it at once. The question here is whether the update suffers.
+        monkeypatch.setattr(loop, "read_meters", lambda *_, **__: {"effective_rank": 9.0})
     else:
-        monkeypatch.setattr(agent_module, term, flipped(getattr(agent_module, term)))
+        owner, name = TERMS[term]
+        monkeypatch.setattr(owner, name, flipped(getattr(owner, name)))
     try:
         learned = learn(method, 0, tmp_path)
     except DivergenceError:

@@ -5,78 +5,154 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
+from pamd.version import __version__
+
 if TYPE_CHECKING:
-    from pamd import diagnostics, exact
-    from pamd.agent.method import Method
+    from pamd import (
+        agent,
+        augmentations,
+        benchmarks,
+        diagnostics,
+        distances,
+        encoders,
+        envs,
+        exact,
+        experiments,
+        learners,
+        methods,
+        models,
+        operators,
+        replay,
+        report,
+        representation,
+        sweep,
+        training,
+    )
+    from pamd.agent import Agent, AgentConfig
     from pamd.configuration import configure
     from pamd.distances import DISTANCES, Distance, distance
+    from pamd.encoders import ENCODERS, Encoder, encoder
     from pamd.envs import EnvConfig, make_env
     from pamd.errors import PamdError
-    from pamd.methods import method, scale
+    from pamd.learners import LEARNERS, Learner
+    from pamd.methods import Method, method
     from pamd.objective import Objective, metric_loss
     from pamd.operators import OPERATORS, Operator, operator
-    from pamd.training import TrainConfig, resume, train
+    from pamd.representation import Losses, Representation
+    from pamd.training import TrainConfig, load, resume, train
     from pamd.types import Latents, Loss, Measurement, Pairs
-
-__version__ = "0.1.0"
 
 # Looked up on first use, so that `import pamd` and the command line do not wait for torch.
 _HOMES = {
+    "Agent": "pamd.agent",
+    "AgentConfig": "pamd.agent",
     "DISTANCES": "pamd.distances",
     "Distance": "pamd.distances",
+    "ENCODERS": "pamd.encoders",
+    "Encoder": "pamd.encoders",
+    "EnvConfig": "pamd.envs",
+    "LEARNERS": "pamd.learners",
     "Latents": "pamd.types",
+    "Learner": "pamd.learners",
     "Loss": "pamd.types",
+    "Losses": "pamd.representation",
     "Measurement": "pamd.types",
+    "Method": "pamd.methods",
     "OPERATORS": "pamd.operators",
     "Objective": "pamd.objective",
     "Operator": "pamd.operators",
-    "PamdError": "pamd.errors",
     "Pairs": "pamd.types",
-    "EnvConfig": "pamd.envs",
-    "Method": "pamd.agent.method",
+    "PamdError": "pamd.errors",
+    "Representation": "pamd.representation",
     "TrainConfig": "pamd.training",
     "configure": "pamd.configuration",
     "distance": "pamd.distances",
+    "encoder": "pamd.encoders",
+    "load": "pamd.training",
     "make_env": "pamd.envs",
     "method": "pamd.methods",
-    "resume": "pamd.training",
-    "scale": "pamd.methods",
-    "train": "pamd.training",
     "metric_loss": "pamd.objective",
     "operator": "pamd.operators",
+    "resume": "pamd.training",
+    "train": "pamd.training",
 }
+_MODULES = (
+    "agent",
+    "augmentations",
+    "benchmarks",
+    "diagnostics",
+    "distances",
+    "encoders",
+    "envs",
+    "exact",
+    "experiments",
+    "learners",
+    "methods",
+    "models",
+    "operators",
+    "replay",
+    "report",
+    "representation",
+    "sweep",
+    "training",
+)
 
 __all__ = [
     "DISTANCES",
+    "ENCODERS",
+    "LEARNERS",
     "OPERATORS",
+    "Agent",
+    "AgentConfig",
     "Distance",
+    "Encoder",
     "EnvConfig",
     "Latents",
+    "Learner",
     "Loss",
+    "Losses",
     "Measurement",
     "Method",
     "Objective",
     "Operator",
     "Pairs",
     "PamdError",
+    "Representation",
     "TrainConfig",
     "__version__",
+    "agent",
+    "augmentations",
+    "benchmarks",
     "configure",
     "diagnostics",
     "distance",
+    "distances",
+    "encoder",
+    "encoders",
+    "envs",
     "exact",
+    "experiments",
+    "learners",
+    "load",
     "make_env",
     "method",
+    "methods",
     "metric_loss",
+    "models",
     "operator",
+    "operators",
+    "replay",
+    "report",
+    "representation",
     "resume",
-    "scale",
+    "sweep",
     "train",
+    "training",
 ]
 
 
 def __getattr__(name: str) -> Any:
-    if name in ("diagnostics", "exact"):
+    if name in _MODULES:
         return importlib.import_module(f"pamd.{name}")
     if name in _HOMES:
         return getattr(importlib.import_module(_HOMES[name]), name)

@@ -5,14 +5,58 @@ from __future__ import annotations
 import dataclasses
 import json
 import typing
-from collections.abc import Mapping
-from typing import Any, TypeVar
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar, TypeVar
 
 from pamd.errors import ConfigError, UnknownNameError
+from pamd.registry import Registry
 
-__all__ = ["build", "check_choice", "check_positive", "check_whole", "from_json", "to_json"]
+__all__ = [
+    "Part",
+    "apply_settings",
+    "build",
+    "check_choice",
+    "check_positive",
+    "check_whole",
+    "differences",
+    "from_json",
+    "from_tree",
+    "override",
+    "to_json",
+    "to_tree",
+]
 
 C = TypeVar("C")
+
+
+@dataclass(frozen=True)
+class Part(ABC):
+    """A registered thing by name, with its typed options. A subclass is final; it says which registry it names.
+
+    `options` may be given as a mapping. It becomes the part's own record, with every default written out.
+    """
+
+    name: str
+    options: Any = dataclasses.field(default_factory=dict)
+
+    kind: ClassVar[str]
+
+    @staticmethod
+    @abstractmethod
+    def registry() -> Registry[Any]:
+        """Where the name is looked up."""
+
+    def __post_init__(self) -> None:
+        record = self.cls.Config
+        if not isinstance(self.options, record):
+            object.__setattr__(self, "options", build(record, self.options, f"{self.kind} {self.name!r}"))
+
+    @property
+    def cls(self) -> Any:
+        """The class that the name stands for."""
+        return self.registry().get(self.name)
 
 
 def build(cls: type[C], options: Mapping[str, Any], what: str) -> C:
@@ -30,7 +74,7 @@ def from_json(cls: type[C], text: str, what: str) -> C:
 
     try:
         data = json.loads(text)
-    except json.JSONDecodeError as error:
+    except (json.JSONDecodeError, RecursionError) as error:
         raise ConfigError(f"{what} is not valid JSON: {error}") from None
     _reject_unknown_keys(cls, data, what)
     try:
@@ -41,9 +85,95 @@ def from_json(cls: type[C], text: str, what: str) -> C:
         raise ConfigError(f"{what}: option {where!r} is {first['input']!r}: {first['msg']}") from None
 
 
+def to_tree(config: Any) -> dict[str, Any]:
+    """A frozen dataclass as nested dicts of plain data."""
+    tree: dict[str, Any] = json.loads(json.dumps(dataclasses.asdict(config)))
+    return tree
+
+
+def from_tree(cls: type[C], tree: Mapping[str, Any], what: str) -> C:
+    """A `cls` from nested dicts of plain data."""
+    return build(cls, tree, what)
+
+
 def to_json(config: Any) -> str:
     """The JSON text of a frozen dataclass; keys sorted, so equal configs give equal text."""
     return json.dumps(dataclasses.asdict(config), indent=2, sort_keys=True)
+
+
+def apply_settings(tree: dict[str, Any], settings: Sequence[str]) -> None:
+    """Change a config's tree in place: dotted keys, JSON values or plain words, e.g. "method.objective.pairing=all".
+
+    The word `options` may be left out of a key: `learner.batch` is `learner.options.batch`. Another name of a part
+    brings that part's own default options.
+    """
+    for setting in settings:
+        key, equals, text = setting.partition("=")
+        if not equals:
+            raise ConfigError(f"--set takes KEY=VALUE, got {setting!r}")
+        branch = tree
+        *parents, leaf = key.split(".")
+        for depth, name in enumerate(parents):
+            branch = _child(branch, name, key, parents[:depth])
+        if _is_part(branch) and leaf not in branch:
+            branch = branch["options"]
+            if not branch:  # another part was named just before: its record will judge
+                branch[leaf] = _value(text)
+                continue
+        if leaf not in branch:
+            raise UnknownNameError("option", key, [".".join([*parents, known]) for known in branch])
+        value = _value(text)
+        if _is_part(branch) and leaf == "name" and value != branch["name"]:
+            branch["options"] = {}
+        branch[leaf] = value
+
+
+def override(config: C, settings: Sequence[str]) -> C:
+    """`config` with fields changed by "dotted.key=value"."""
+    if not settings:
+        return config
+    tree = to_tree(config)
+    apply_settings(tree, settings)
+    return from_tree(type(config), tree, "the config")
+
+
+def _child(branch: dict[str, Any], name: str, key: str, parents: Sequence[str]) -> dict[str, Any]:
+    """One step down a dotted key."""
+    if _is_part(branch) and name not in branch:
+        branch = branch["options"]
+    here = ".".join([*parents, name])
+    if name not in branch:
+        raise UnknownNameError("option", here, [".".join([*parents, known]) for known in branch])
+    if not isinstance(branch[name], dict):
+        raise ConfigError(f"--set {key}: {here} is {branch[name]!r} and has no fields")
+    child: dict[str, Any] = branch[name]
+    return child
+
+
+def _is_part(branch: Mapping[str, Any]) -> bool:
+    return branch.keys() == {"name", "options"}
+
+
+def _value(text: str) -> Any:
+    try:
+        return json.loads(text)
+    except json.JSONDecodeError:
+        return text
+
+
+def differences(one: Any, other: Any) -> Iterator[tuple[str, Any, Any]]:
+    """The fields in which two records differ, nested ones dotted."""
+    left, right = _flat(to_tree(one)), _flat(to_tree(other))
+    for key in sorted(left.keys() | right.keys()):
+        if left.get(key) != right.get(key):
+            yield key, left.get(key), right.get(key)
+
+
+def _flat(tree: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+    flat: dict[str, Any] = {}
+    for key, value in tree.items():
+        flat |= _flat(value, f"{prefix}{key}.") if isinstance(value, dict) else {prefix + key: value}
+    return flat
 
 
 def check_positive(what: str, **values: float | None) -> None:

@@ -1,122 +1,211 @@
-"""From names to a TrainConfig: what the command line and Python both start from."""
+"""From names to a TrainConfig: what the command line and Python both start from.
+
+A config is resolved in one pass: the method's and the learner's records, then the scale, then the options that were
+given, then `--set`. It is validated once, at the end.
+"""
 
 from __future__ import annotations
 
 import dataclasses
-import json
-from collections.abc import Iterable, Mapping
-from typing import Any, Literal, TypeVar
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
 
 from pamd import methods
-from pamd.agent.method import Scale
-from pamd.config import from_json, to_json
+from pamd.agent import EncoderPart, Precision, Schedule
+from pamd.config import apply_settings, from_tree, to_tree
 from pamd.envs import EnvConfig, named_distractor
+from pamd.envs.distractors import DistractorConfig
 from pamd.errors import ConfigError, UnknownNameError
+from pamd.learners import LEARNERS, LearnerPart
+from pamd.methods import Fidelity
+from pamd.methods.pipelines import Side
 from pamd.replay import ReplayConfig
-from pamd.training.config import TrainConfig
+from pamd.training.config import Runtime, TrainConfig
 
-__all__ = ["configure", "override"]
+__all__ = ["SCALES", "RunOptions", "configure", "split_name"]
 
-C = TypeVar("C")
-
-# What a scale brings besides network sizes: budgets that fit it. A word on the command line wins.
-DEFAULTS: dict[str, dict[str, Any]] = {
-    "paper": {"render": "standard", "decisions": 1_000_000, "evaluate_every": 10_000, "evaluate_episodes": 10},
+SCALES: dict[str, dict[str, Any]] = {
+    "paper": {
+        "decisions": 1_000_000,
+        "evaluate_every": 10_000,
+        "evaluate_episodes": 10,
+    },
     "cpu": {
-        "render": "fast",
+        "env": {"size": 48, "render": "fast"},
+        "encoder": {"strides": [3, 2, 1, 1]},
+        "learner": {"batch": 64},
         "schedule": "joint",
         "decisions": 50_000,
         "evaluate_every": 2_500,
         "evaluate_episodes": 5,
     },
     "smoke": {
-        "render": "fast",
+        "env": {"size": 24, "render": "fast", "time_limit": 40},
+        "encoder": {"filters": 8, "strides": [2, 2]},
+        "learner": {"batch": 16, "random_decisions": 50, "first_updates": 1},
         "decisions": 200,
         "evaluate_every": 100,
         "evaluate_episodes": 1,
         "checkpoint_every": 50,
         "log_every": 10,
-        "random_decisions": 50,
-        "time_limit": 40,
     },
 }
+"""Sizes and budgets, as changes to a config: an axis of its own beside method, fidelity and learner."""
+
+_RELEASED_SAC: dict[Side, dict[str, Any]] = {
+    "dbc": {"first_updates": 1000},
+    "independent": {
+        "hidden": 1024,
+        "critic_tau": 0.01,
+        "temperature_learning_rate": 1e-4,
+        "temperature_beta1": 0.5,
+    },
+}
+"""SAC in the two released code bases, where it differs from the paper's."""
 
 
-_ENV = ("action_repeat", "camera", "render", "time_limit", "distractor")
-_REPLAY = ("capacity", "storage")
+@dataclass(frozen=True)
+class RunOptions:
+    """A run by names. What is not given stays as the scale, the method and the learner have it."""
+
+    method: str | None = None
+    """see `pamd list methods`; a learner may stand before it, as in drqv2:simsr+pamd (default simsr+pamd)"""
+    learner: str | None = None
+    """sac (default) or drqv2"""
+    fidelity: Fidelity | None = None
+    """follow the paper's text (default) or the released code where they differ"""
+    scale: str | None = None
+    """paper (default), cpu or smoke"""
+    seed: int | None = None
+    """of weights, environment, replay and exploration (default 0)"""
+    decisions: int | None = None
+    """budget; a decision is action_repeat simulator frames"""
+    schedule: Schedule | None = None
+    """sequential: one step per loss, as released; joint: one backward pass for all losses"""
+    isolate_metric: bool = False
+    """train a second encoder by the metric loss alone, beside an agent without it"""
+    gamma: float | None = None
+    """discount of the learner's returns and of the metric's operator"""
+    precision: Precision | None = None
+    """of an update's forward passes: float32 (default) or bfloat16"""
+    action_repeat: int | None = None
+    """simulator frames per decision; by default the paper's for the task"""
+    time_limit: int | None = None
+    """simulator frames per episode; by default the task's"""
+    camera: int | None = None
+    """which of the model's cameras (default 0)"""
+    render: Literal["standard", "fast"] | None = None
+    """standard: dm_control's own pixels; fast: without shadows, reflections and multisampling"""
+    distractor: str | None = None
+    """background of the task, e.g. paper-video; see `pamd list distractors`"""
+    videos: str | None = None
+    """folder of videos or pictures for the distractor; by default those that installed packages carry"""
+    capacity: int | None = None
+    """frames that the replay holds"""
+    storage: Literal["memory", "mmap", "compressed"] | None = None
+    """where the replay keeps its frames"""
+    evaluate_every: int | None = None
+    """decisions between evaluations"""
+    evaluate_episodes: int | None = None
+    """episodes of an evaluation"""
+    checkpoint_every: int | None = None
+    """decisions between checkpoints"""
+    log_every: int | None = None
+    """decisions between rows of the log"""
+
+    @property
+    def given(self) -> dict[str, Any]:
+        """The options that differ from their defaults."""
+        return {f.name: getattr(self, f.name) for f in dataclasses.fields(self) if getattr(self, f.name) != f.default}
+
+
+_SECTIONS = {
+    **dict.fromkeys(("action_repeat", "time_limit", "camera", "render"), "env"),
+    **dict.fromkeys(("capacity", "storage"), "replay"),
+}
+_NAMES = ("method", "learner", "fidelity", "scale", "gamma", "distractor", "videos")
 
 
 def configure(
     task: str,
     method: str = "simsr+pamd",
     *,
-    fidelity: Literal["paper", "released"] = "paper",
-    scale: str = "paper",
-    schedule: Literal["sequential", "joint"] | None = None,
-    isolate_metric: bool = False,
-    settings: tuple[str, ...] = (),
-    **given: Any,
+    settings: Sequence[str] = (),
+    distractor: str | DistractorConfig | None = None,
+    runtime: Runtime | None = None,
+    **options: Any,
 ) -> TrainConfig:
     """The config of a run, by names.
 
-    `given` may hold fields of TrainConfig (seed, decisions, evaluate_every, ...), of its environment (action_repeat,
-    render, ...) and of its replay (capacity, storage); None means not said. `distractor` may be a preset's name, then
-    `videos` is its folder. `settings` reach every other field: "method.objective.pairing=all".
+    `options` are the fields of `RunOptions`: learner, fidelity, scale, seed, decisions, ... None means not given.
+    `settings` reach every other field: "method.objective.pairing=all", "learner.batch=256".
     """
-    size: Scale = methods.scale(scale)
-    defaults = DEFAULTS.get(scale, DEFAULTS["paper"])
-    made = methods.method(method, fidelity)
-    sac = made.sac
-    if "random_decisions" in defaults:
-        sac = dataclasses.replace(sac, random_decisions=defaults["random_decisions"], first_updates=1)
-    order: Literal["sequential", "joint"] = schedule or defaults.get("schedule", made.schedule)
-    made = dataclasses.replace(made, sac=sac, schedule=order, isolate_metric=isolate_metric)
-    own = {f.name for f in dataclasses.fields(TrainConfig)} - {"env", "method", "scale", "replay"}
-    given["distractor"] = named_distractor(given.get("distractor"), given.pop("videos", None))
-    for key in given:
-        if key not in own and key not in (*_ENV, *_REPLAY):
-            raise UnknownNameError("option of a run", key, [*own, *_ENV, *_REPLAY, "videos"])
-    chosen = {**defaults, **{k: v for k, v in given.items() if v is not None}}
-    config = TrainConfig(
-        env=EnvConfig(task, size=size.size, frame_stack=size.frame_stack, family=made.family, **_picked(chosen, _ENV)),
-        method=made,
-        scale=size,
-        replay=ReplayConfig(**_picked(chosen, _REPLAY)),
-        **_picked(chosen, own),
-    )
-    return override(config, settings)
+    known = [f.name for f in dataclasses.fields(RunOptions)]
+    for key in options:
+        if key not in known:
+            raise UnknownNameError("option of a run", key, known)
+    given = RunOptions(method=method, **options).given
+    tree = _base(task, given)
+    _merge(tree, _scale(given.get("scale", "paper")))
+    for key, value in given.items():
+        if key not in _NAMES:
+            (tree[_SECTIONS[key]] if key in _SECTIONS else tree)[key] = value
+    if "gamma" in given:
+        _set_gamma(tree, given["gamma"])
+    background = named_distractor(distractor, given.get("videos"))
+    tree["env"]["distractor"] = None if background is None else to_tree(background)
+    tree["runtime"] = to_tree(runtime or Runtime())
+    apply_settings(tree, settings)
+    return from_tree(TrainConfig, tree, "the config")
 
 
-def _picked(chosen: Mapping[str, Any], keys: Iterable[str]) -> dict[str, Any]:
-    return {key: chosen[key] for key in keys if key in chosen}
+def split_name(name: str, learner: str | None = None) -> tuple[str, str]:
+    """(learner, method) of "simsr+pamd", "sac", "drqv2" or "drqv2:simsr+pamd"."""
+    first, colon, rest = name.partition(":")
+    if not colon and first not in LEARNERS.names():
+        return learner or "sac", name
+    if learner is not None and learner != first:
+        raise ConfigError(f"method {name!r} names learner {first!r}; it cannot be combined with learner {learner!r}")
+    LEARNERS.get(first)
+    return first, rest or "none"
 
 
-def override(config: C, settings: tuple[str, ...]) -> C:
-    """`method.objective.pairing=all` and the like: dotted keys of the config, JSON values (or plain words)."""
-    if not settings:
-        return config
-    tree = json.loads(to_json(config))
-    for setting in settings:
-        path, equals, text = setting.partition("=")
-        if not equals:
-            raise ConfigError(f"--set takes KEY=VALUE, got {setting!r}")
-        *parents, leaf = path.split(".")
-        branch = tree
-        for depth, name in enumerate(parents):
-            here = ".".join(parents[: depth + 1])
-            if name not in branch:
-                raise UnknownNameError("option", here, [".".join([*parents[:depth], key]) for key in branch])
-            if not isinstance(branch[name], dict):
-                raise ConfigError(f"--set {path}: {here} is {branch[name]!r} here and has no fields")
-            branch = branch[name]
-        # Options of a distance or operator may be given that the record does not carry yet.
-        if leaf not in branch and (not parents or parents[-1] != "options"):
-            raise UnknownNameError("option", path, [".".join([*parents, key]) for key in branch])
-        try:
-            branch[leaf] = json.loads(text)
-        except json.JSONDecodeError:
-            branch[leaf] = text
-        # One word for the image: the environment shows what the networks read.
-        if path in ("scale.size", "scale.frame_stack"):
-            tree["env"][leaf] = branch[leaf]
-    return from_json(type(config), json.dumps(tree), "the config")
+def _base(task: str, given: dict[str, Any]) -> dict[str, Any]:
+    """The tree that names alone give, before the scale."""
+    fidelity = given.get("fidelity", "paper")
+    learner, name = split_name(given["method"], given.get("learner"))
+    method = methods.method(name, fidelity)
+    if name == "none":
+        method = dataclasses.replace(method, latent_space=LEARNERS.get(learner).latent_space)
+    options = _RELEASED_SAC[methods.side(name)] if learner == "sac" and fidelity == "released" else {}
+    tree = {
+        "env": to_tree(EnvConfig(task)),
+        "encoder": to_tree(EncoderPart("conv")),
+        "method": to_tree(method),
+        "learner": to_tree(LearnerPart(learner, options)),
+        "replay": to_tree(ReplayConfig()),
+    }
+    plain = {f.name: f.default for f in dataclasses.fields(TrainConfig) if f.default is not dataclasses.MISSING}
+    return {**plain, **tree}
+
+
+def _set_gamma(tree: dict[str, Any], gamma: float) -> None:
+    tree["learner"]["options"]["gamma"] = gamma
+    if tree["method"]["operator"] is not None:
+        tree["method"]["operator"]["options"]["gamma"] = gamma
+
+
+def _scale(name: str) -> dict[str, Any]:
+    if name not in SCALES:
+        raise UnknownNameError("scale", name, SCALES)
+    return {"scale": name, **SCALES[name]}
+
+
+def _merge(tree: dict[str, Any], changes: dict[str, Any]) -> None:
+    for key, value in changes.items():
+        if isinstance(value, dict):
+            branch = tree[key]["options"] if key in ("encoder", "learner") else tree[key]
+            branch.update(value)
+        else:
+            tree[key] = value

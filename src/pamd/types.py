@@ -62,7 +62,9 @@ class Batch:
         return self.obs.shape[0]
 
     def to(self, device: torch.device) -> Batch:
-        """The batch on `device`."""
+        """The batch on `device`; itself where it is there already."""
+        if self.obs.device == device:
+            return self
         n_step = None if self.n_step is None else NStep(**_moved(self.n_step, device))
         return Batch(**_moved(self, device), n_step=n_step)
 

@@ -7,23 +7,10 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from tests.agent.batches import make_batch
+from tests.agent.batches import OBSERVATION, equal, make_agent, make_batch, updated
 
-from pamd.agent import Agent
-from pamd.agent.augment import random_shift
-from pamd.methods import method, scale
-
-
-def updated(name: str = "simsr+pamd", seed: int = 0, count: int = 4, **fields: Any) -> Agent:
-    agent = Agent(method(name, **fields), scale("smoke"), action_dim=2, seed=seed)
-    for i in range(count):
-        agent.update(make_batch(i))
-    return agent
-
-
-def equal(one: Agent, other: Agent) -> bool:
-    left, right = one.tensors(), other.tensors()
-    return left.keys() == right.keys() and all(torch.equal(left[k], right[k]) for k in left)
+from pamd.errors import ConfigError, DtypeError, ShapeError
+from pamd.learners import Step
 
 
 def test_same_seed_same_result_and_another_seed_another() -> None:
@@ -36,11 +23,11 @@ def test_same_seed_same_result_and_another_seed_another() -> None:
 
 @pytest.mark.parametrize("schedule", ["sequential", "joint"])
 @pytest.mark.parametrize("name", ["simsr+pamd", "dbc-det+pamd", "mico"])
-def test_a_loaded_state_goes_on_bit_for_bit(name: str, schedule: str) -> None:
+def test_a_loaded_state_continues_bit_for_bit(name: str, schedule: str) -> None:
     straight = updated(name, count=6, schedule=schedule)
     # As a file keeps them: values, but not their order in memory.
     saved = {k: v.clone().contiguous() for k, v in updated(name, count=3, schedule=schedule).tensors().items()}
-    resumed = Agent(method(name, schedule=schedule), scale("smoke"), action_dim=2, seed=9)
+    resumed = make_agent(name, schedule=schedule, seed=9)
     resumed.load(saved)
     for i in range(3, 6):
         resumed.update(make_batch(i))
@@ -58,19 +45,38 @@ def test_acting() -> None:
     assert not np.array_equal(agent.act(obs, explore=True), agent.act(obs, explore=True))
 
 
+def test_acting_takes_one_observation_or_a_batch_and_refuses_the_rest() -> None:
+    agent, obs = updated(count=1), make_batch().obs.numpy()
+    batch = agent.act(obs)
+    assert batch.shape == (len(obs), 2)
+    np.testing.assert_allclose(batch[3], agent.act(obs[3]), atol=1e-6)
+    with pytest.raises(ShapeError, match=r"\[9, 24, 24\] or \[B, 9, 24, 24\], got \[9, 24, 23\]"):
+        agent.act(obs[0, :, :, 1:])
+    with pytest.raises(DtypeError, match="uint8, got float32"):
+        agent.act(obs.astype(np.float32))
+    assert agent.observation_shape == OBSERVATION
+
+
+def test_the_discount_is_one() -> None:
+    with pytest.raises(ConfigError, match=r"learner.gamma is 0.9 but method.operator.gamma is 0.99"):
+        make_agent("simsr+pamd", options={"gamma": 0.9})
+
+
 def test_joint_gradient_is_the_sum_of_the_sequential_ones_at_equal_weights() -> None:
     """The schedules differ in when the weights move, not in what is computed."""
     batch = make_batch(7)
     agent = updated(schedule="joint")
-    encoder = list(agent.nets.encoder.parameters())
+    encoder = list(agent.representation.encoder.parameters())
     generator = agent.generator.get_state()
 
     def gradient(terms: list[str]) -> list[torch.Tensor]:
         agent.generator.set_state(generator)
-        encoded = agent.encode(batch)
-        losses = [agent._critic_term(batch, encoded), *agent._model_term(batch, encoded)]
-        losses += agent._metric_term(batch, encoded)
-        wanted = {"critic": losses[:1], "representation": losses[1:]}
+        latents = agent.representation.cache(batch.obs, batch.next_obs)
+        given = (batch.action, batch.reward, agent.generator)
+        critic = agent.learner.critic_loss(batch, latents, Step(0, 1), agent.generator)
+        losses = list(agent.representation.model_losses(latents, *given).values())
+        losses += agent.representation.metric_losses(latents, *given).values()
+        wanted = {"critic": [critic], "representation": losses}
         total = sum(loss.value for term in terms for loss in wanted[term])
         return list(torch.autograd.grad(total, encoder))
 
@@ -80,25 +86,10 @@ def test_joint_gradient_is_the_sum_of_the_sequential_ones_at_equal_weights() -> 
         torch.testing.assert_close(one, other, rtol=1e-3, atol=1e-6)
 
 
-def test_random_shift_moves_each_image_whole() -> None:
-    generator = torch.Generator().manual_seed(0)
-    obs = torch.arange(256, dtype=torch.uint8).reshape(1, 1, 16, 16).repeat(50, 3, 1, 1)
-    shifted = random_shift(obs, 2, generator)
-    assert shifted.shape == obs.shape
-    assert shifted.dtype == torch.uint8
-    padded = torch.nn.functional.pad(obs[:1].float(), (2,) * 4, mode="replicate")[0].byte()
-    crops = {(y, x): padded[:, y : y + 16, x : x + 16] for y in range(5) for x in range(5)}
-    seen = {next(k for k, crop in crops.items() if torch.equal(crop, image)) for image in shifted}
-    assert len(seen) > 10
-
-
 @pytest.mark.parametrize("schedule", ["sequential", "joint"])
 @pytest.mark.parametrize("name", ["dbc", "dbc-det+pamd", "mico", "simsr", "simsr+pamd"])
 def test_bfloat16_computes_roughly_the_same_and_keeps_float32_weights(name: str, schedule: Any) -> None:
-    made = method(name, schedule=schedule)
-    full, half = (
-        Agent(made, scale("smoke"), action_dim=2, seed=0, precision=precision) for precision in ("float32", "bfloat16")
-    )
+    full, half = (make_agent(name, schedule=schedule, precision=precision) for precision in ("float32", "bfloat16"))
     exact, rough = full.update(make_batch(0)), half.update(make_batch(0))
     assert exact.keys() == rough.keys()
     differs = False

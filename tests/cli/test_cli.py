@@ -21,12 +21,14 @@ def test_train_resume_eval_and_config(tmp_path: Path, capsys: pytest.CaptureFixt
     assert main(["train", "toy", "--method", "dbc-det+pamd", *SMALL, "--runs", runs]) == 0
     (run,) = (tmp_path / "runs").iterdir()
     runtime = json.loads((run / "config.json").read_text())["runtime"]
-    said = {"device": "cpu", "threads": 1, "tensorboard": False}  # and what was not, is the default
-    assert runtime == {**said, "video": "last", "wandb": None}
+    given = {"device": "cpu", "threads": 1, "tensorboard": False}
+    assert runtime == {**given, "video": "last", "wandb": None}
     assert main(["resume", str(run)]) == 0
     assert "finished already" in capsys.readouterr().err
     assert main(["eval", str(run), "--episodes", "2"]) == 0
-    assert "over 2" in capsys.readouterr().err
+    assert "over 2 episodes" in capsys.readouterr().out
+    assert main(["eval", str(run), "--episodes", "2", "--no-video", "--json"]) == 0
+    assert len(json.loads(capsys.readouterr().out)["returns"]) == 2
     assert (run / "video" / "evaluated-000000060.mp4").stat().st_size > 500
     again = ["train", "--config", str(run / "config.json"), "--runs", str(tmp_path / "again"), "--threads", "1"]
     assert main([*again, "--set", "decisions=55", "method.objective.weight=0.25"]) == 0
@@ -43,18 +45,21 @@ def test_train_resume_eval_and_config(tmp_path: Path, capsys: pytest.CaptureFixt
         (["train", "cheetah_rnu", *SMALL], "cheetah_run"),
         (["train", "toy", "--method", "simsr+pmad", *SMALL], "'pamd'"),
         (["train", "toy", *SMALL, "--set", "method.latent_dmi=3"], "latent_dim"),
-        (["train"], "name a task"),
+        (["train"], "a task is required"),
         (["train", "--config", "x.json", "--seed", "7"], "--seed"),
-        (["train", "toy", *SMALL[:2], "--decisions", "10"], "random ones"),
+        (["train", "toy", *SMALL[:2], "--decisions", "10"], "decisions must exceed learner.random_decisions"),
         (["train", "toy", *SMALL, "--capacity", "10"], "replay.capacity"),
-        (["train", "toy", "--method", "sac", *SMALL, "--set", "method.distance.name=pamd"], "is None here"),
+        (
+            ["train", "toy", "--method", "sac", *SMALL, "--set", "method.distance.name=pamd"],
+            "is None and has no fields",
+        ),
         (["train", "toy", *SMALL, "--set", "seed.foo=3"], "has no fields"),
         (["train", "toy", *SMALL, "--wandb", "project"], "pamd[wandb]"),
         (["eval", "nowhere", "--episodes", "0"], "at least 1"),
-        (["train", "toy", "--config", "x.json"], "not both"),
-        (["train", "--config", "nowhere.json"], "no config file"),
-        (["resume", "nowhere"], "no run directory"),
-        (["eval", "nowhere"], "no run directory"),
+        (["train", "toy", "--config", "x.json"], "--config cannot be combined with toy"),
+        (["train", "--config", "nowhere.json"], "cannot read the config file"),
+        (["resume", "nowhere"], "is not a run directory"),
+        (["eval", "nowhere"], "is not a run directory"),
         (["list", "scales", "--diff", "a", "b"], "compares methods"),
     ],
 )
@@ -91,7 +96,7 @@ def test_damaged_runs_get_one_clear_line(tmp_path: Path, capsys: pytest.CaptureF
     newest = run / "checkpoints" / "000000060" / "tensors.safetensors"
     newest.write_bytes(newest.read_bytes()[:-1])
     assert main(["eval", str(run), "--episodes", "1"]) == 0
-    assert "evaluating the one before" in capsys.readouterr().err
+    assert "evaluating the one before it" in capsys.readouterr().err
     (run / "status.json").write_text("{")
     assert main(["resume", str(run)]) == 0
     (run / "config.json").write_bytes(b"\xff\xfe\x00")
@@ -156,7 +161,7 @@ def test_the_metric_is_isolated_on_request(tmp_path: Path) -> None:
     runs = str(tmp_path / "runs")
     assert main(["train", "toy", "--method", "dbc-det+pamd", "--isolate-metric", *SMALL, "--runs", runs]) == 0
     (run,) = (tmp_path / "runs").iterdir()
-    assert json.loads((run / "config.json").read_text())["method"]["isolate_metric"] is True
+    assert json.loads((run / "config.json").read_text())["isolate_metric"] is True
     assert main(["resume", str(run)]) == 0
 
 

@@ -68,8 +68,8 @@ def test_exact_without_a_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
         (["residual", "nowhere"], "neither a run directory nor a saved replay"),
         (["residual", "--preset", "paper"], "trained agent"),
         (["residual", "--distances", "pamb"], "Did you mean 'pamd'"),
-        (["geometry", "nowhere"], "no run directory"),
-        (["latents", "nowhere"], "no run directory"),
+        (["geometry", "nowhere"], "is not a run directory"),
+        (["latents", "nowhere"], "is not a run directory"),
         (["exact", "--seeds", "0"], "seeds"),
     ],
 )

@@ -12,7 +12,6 @@ import torch
 
 import pamd
 from pamd import exact
-from pamd.agent.meters import entropy_rank
 from pamd.diagnostics import absorption_ratio, denoising_factor, geometry_of, match
 from pamd.diagnostics import spectrum as of
 from pamd.diagnostics.absorption import absorption
@@ -22,6 +21,7 @@ from pamd.diagnostics.matching import parameters
 from pamd.diagnostics.pairings import classical_mds, nearest_rows, overlap, pca, rank_correlation, standardised_l2
 from pamd.diagnostics.residuals import Curve
 from pamd.errors import ConfigError, ShapeError
+from pamd.representation.meters import entropy_rank
 
 
 def test_an_isotropic_matrix_has_full_effective_rank_and_nothing_else() -> None:

@@ -33,9 +33,9 @@ def test_every_run_builds_at_every_scale_and_no_two_are_the_same(name: str) -> N
         runs = experiment.runs(scale)
         assert len(runs) == setting.seeds * len(experiment.arms)
         assert len({run_name(run.config) for run in runs}) == len(runs)
-        assert {run.config.scale.name for run in runs} <= {scale}
+        assert {run.config.scale for run in runs} <= {scale}
         # A report reads names from the runs themselves: within a task each label is one method name, and back.
-        names = {(run.config.env.task, run.label, run.config.method.name) for run in runs}
+        names = {(run.config.env.task, run.label, run.config.label) for run in runs}
         assert all(label == method for _, label, method in names)
 
 
@@ -50,7 +50,7 @@ def test_paper_scale_is_the_papers() -> None:
     }
     assert {run.config.seed for run in runs} == {0, 1, 2, 3, 4}
     assert {(run.config.evaluate_every, run.config.evaluate_episodes) for run in runs} == {(10_000, 10)}
-    assert {run.config.method.schedule for run in runs} == {"sequential"}
+    assert {run.config.schedule for run in runs} == {"sequential"}
     assert {run.config.method.name for run in runs} == {"dbc", "dbc-det", "dbc-det+pamd"}
 
 
@@ -72,18 +72,20 @@ def test_experiments_share_runs() -> None:
 
 
 def test_each_confound_changes_one_thing() -> None:
-    from pamd.methods import difference
+    from pamd.config import differences
 
-    runs = {run.label: run.config.method for run in EXPERIMENTS.get("confounds").runs("cpu", seeds=[0])}
+    runs = {run.label: run.config for run in EXPERIMENTS.get("confounds").runs("cpu", seeds=[0])}
     for label, changed in (
-        ("simsr+pamd (all pairs)", {"objective.pairing"}),
-        ("simsr (all pairs)", {"objective.pairing"}),
-        ("dbc-det+pamd (reward 1-gamma)", {"operator.options.c_R"}),
+        ("simsr+pamd (all pairs)", {"method.objective.pairing"}),
+        ("simsr (all pairs)", {"method.objective.pairing"}),
+        ("dbc-det+pamd (reward 1-gamma)", {"method.operator.options.c_R"}),
         ("simsr+pamd (sequential)", {"schedule"}),
     ):
         plain = runs[label.partition(" (")[0]]
-        assert {field for field, *_ in difference(plain, runs[label])} - {"name"} == changed
-    assert {f for f, *_ in difference(runs["dbc-det"], runs["dbc-det+coordinate"])} - {"name"} == {"distance.name"}
+        assert {field for field, *_ in differences(plain, runs[label])} - {"method.name"} == changed
+    assert {f for f, *_ in differences(runs["dbc-det"], runs["dbc-det+coordinate"])} - {"method.name"} == {
+        "method.distance.name"
+    }
 
 
 def test_published_numbers_that_are_there_are_named() -> None:
@@ -99,10 +101,10 @@ def test_the_page_about_experiments_has_them_all() -> None:
 @pytest.fixture
 def tiny() -> Iterator[str]:
     """An experiment of one's own: one file, or these lines."""
-    settings = ("method.sac.random_decisions=20", "env.time_limit=9")
+    settings = ("learner.random_decisions=20", "env.time_limit=9")
     arms = (
         Arm("toy", "sac", 60, settings=settings),
-        Arm("toy", "sac", 60, "slow", (*settings, "method.sac.critic_tau=0.001")),
+        Arm("toy", "sac", 60, "slow", (*settings, "learner.critic_tau=0.001")),
     )
     add(Experiment("tiny", "A toy", "that it runs", arms))
     yield "tiny"

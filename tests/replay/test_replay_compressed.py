@@ -175,7 +175,7 @@ def test_a_run_is_killed_and_resumed_from_the_command_line(tmp_path: Path, monke
     """It ends with the weights and logs of one that kept its frames in memory and was never interrupted."""
     words = ["train", "toy", "--method", "sac", "--scale", "smoke", "--decisions", "60", "--capacity", "26"]
     words += ["--checkpoint-every", "10", "--threads", "1", "--no-tensorboard", "--device", "cpu", "--video", "off"]
-    words += ["--set", "method.sac.random_decisions=20", "env.time_limit=9", "--runs"]
+    words += ["--set", "learner.random_decisions=20", "env.time_limit=9", "--runs"]
     assert main([*words, str(tmp_path / "memory"), "--storage", "memory"]) == 0
     begin_episode, begun = Session.begin_episode, []
 

@@ -11,11 +11,11 @@ from tests.sweep.sweeps import toys
 
 from pamd.cli.main import main
 from pamd.cli.sweep import Execution, plan_jobs
-from pamd.config import to_json
 from pamd.configuration import configure
 from pamd.replay import forecast
 from pamd.sweep import BACKENDS, Resources, plan
 from pamd.sweep.forecast import ACTIONS, PROCESS, RATES
+from pamd.training.config import config_text
 from pamd.training.session import replay_plan
 
 PAPER = [("simsr+pamd", configure("cheetah_run", "simsr+pamd", seed=seed)) for seed in range(3)]
@@ -37,7 +37,7 @@ def test_runs_that_were_made_are_the_better_measure(tmp_path: Path) -> None:
     made, before = plan_jobs(PAPER, tmp_path, Execution(resources=Resources(workers=1, threads=2)))
     assert "pamd bench pipeline" in before.sources[0]
     made[0].path.mkdir()
-    (made[0].path / "config.json").write_text(to_json(made[0].config))
+    (made[0].path / "config.json").write_text(config_text(made[0].config))
     row = {"decisions": 500_000, "seconds": 10_000.0}
     (made[0].path / "timing.jsonl").write_text(json.dumps(row) + "\n")
     (made[0].path / "status.json").write_text(json.dumps({"state": "interrupted", "decisions": 500_000}))

@@ -89,7 +89,7 @@ def test_one_failing_run_does_not_stop_the_others(tmp_path: Path, capsys: pytest
     said = capsys.readouterr().err
     assert "1 of 2 runs finished" in said
     assert f"failed: {broken}" in said
-    assert "cannot make the run directory" in said
+    assert "cannot create the run directory" in said
     assert (whole / "eval.jsonl").is_file()
 
 

@@ -17,7 +17,7 @@ QUIET = Runtime(device="cpu", threads=1, video="off", tensorboard=False)
 
 def toy(method: str = "simsr+pamd", **fields: Any) -> TrainConfig:
     """60 decisions on the toy, updates from the 20th, checkpoints every 10."""
-    settings = ("method.sac.random_decisions=20", "env.time_limit=9")
+    settings = ("learner.random_decisions=20", "env.time_limit=9")
     small = {"decisions": 60, "evaluate_every": 30, "checkpoint_every": 10, "runtime": QUIET, **fields}
     config = configure("toy", method, scale="smoke", settings=settings, **small)
     return dataclasses.replace(config, log_every=5)

@@ -126,7 +126,7 @@ def test_training_on_unseen_clips_is_refused(tmp_path: Path, videos: Path) -> No
 
 
 def _on_unseen(config):  # type: ignore[no-untyped-def]
-    from pamd.configuration import override
+    from pamd.config import override
 
     return override(config, ("env.distractor.split=unseen",))
 
@@ -134,9 +134,9 @@ def _on_unseen(config):  # type: ignore[no-untyped-def]
 def test_eval_says_both(tmp_path: Path, videos: Path, capsys: pytest.CaptureFixture[str]) -> None:
     run = train(toy("sac", distractor="video", videos=videos), tmp_path / "runs")
     assert main(["eval", str(run), "--episodes", "1"]) == 0
-    said = capsys.readouterr().err
-    assert "before the clips of training" in said
-    assert "before unseen clips" in said
+    printed = capsys.readouterr().out
+    assert "backgrounds of training" in printed
+    assert "unseen backgrounds" in printed
     assert list((run / "video").glob("evaluated-*.mp4"))
 
 

@@ -1,8 +1,8 @@
-"""One agent for all methods: SAC from pixels, whose representation side is the `Method`."""
+"""The agent: encoder, representation and learner under one schedule."""
 
 from __future__ import annotations
 
 from pamd.agent.agent import Agent
-from pamd.agent.method import Method, Part, Sac, Scale
+from pamd.agent.config import AgentConfig, EncoderPart, Precision, Schedule
 
-__all__ = ["Agent", "Method", "Part", "Sac", "Scale"]
+__all__ = ["Agent", "AgentConfig", "EncoderPart", "Precision", "Schedule"]

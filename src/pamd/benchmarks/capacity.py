@@ -66,7 +66,7 @@ def _fill(replay: Replay, frames: int) -> None:
 
 
 def _row(session: Any, options: Options) -> dict[str, Any]:
-    clock, size = Stopwatch(), session.config.scale.batch
+    clock, size = Stopwatch(), session.config.learner.options.batch
     plain = page_by_page(session.replay, session.run.replay, size)
     seconds: dict[str, list[float]] = {"sample": [], "page by page": [], "update": []}
     for _ in range(options.repetitions):

@@ -10,7 +10,6 @@ from pamd.benchmarks.measure import Options
 from pamd.benchmarks.update import batch_of, counted, make_agent, twice
 from pamd.distances import distance
 from pamd.distances.pamd import Pamd
-from pamd.methods import scale
 from pamd.published import load
 from pamd.table import Table
 
@@ -36,7 +35,7 @@ def measure(options: Options) -> Table:
         row["% of the encoder"] = round(100 * row["FLOP"] / (4 * encoder), 2)
     for row in rows[3:5]:
         row["% in the paper"] = round(100 * paper["pamd"] / paper["encoder"], 2)
-    batch = batch_of(scale("paper"))
+    batch = batch_of("paper")
     for name in ("simsr+pamd", "dbc-det+pamd"):
         for schedule in SCHEDULES:
             operations = counted(twice(make_agent(name, schedule), batch)) / 2
@@ -66,7 +65,7 @@ def _row(what: str, operations: float, paper: float | None) -> dict[str, Any]:
 
 
 def _encoder_forward() -> float:
-    encoder, obs = make_agent("sac").nets.encoder, batch_of(scale("paper")).obs
+    encoder, obs = make_agent("sac").representation.encoder, batch_of("paper").obs
     with torch.no_grad():
         return counted(lambda: encoder(obs))
 

@@ -1,53 +1,56 @@
 """The yardstick: an update as research code does it.
 
-Every loss runs the encoder for itself, channels first, on pixels that it converts for itself; G is formed for every
-pair, with its exact norm; optimisers and targets go tensor by tensor. The losses are the agent's own, on the same
-random numbers: `tests/benchmarks/test_naive.py` holds the two to the same parameters after twenty updates. It computes
-an ensemble in one batched product, which the research code does member by member: left out in its favour.
+Every loss runs the encoder for itself, channels first, on pixels that it converts for itself. G is formed for every
+pair, with its exact norm. Optimisers and targets go tensor by tensor. The losses are the agent's own, on the same
+random numbers: `tests/benchmarks/test_naive.py` holds the two to the same parameters after twenty updates. An ensemble
+is computed in one batched product, which research code does member by member: left out in its favour.
 """
 
 from __future__ import annotations
 
 import copy
-from typing import Any, Literal
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
 from pamd.agent import Agent
-from pamd.agent.actor import actor_loss
-from pamd.agent.critic import bootstrap, critic_loss
-from pamd.agent.networks import Networks, follow
-from pamd.agent.representation import metric_term, model_term
-from pamd.agent.temperature import temperature_loss
 from pamd.benchmarks.dense import DensePamd
 from pamd.distances.pamd import Pamd
-from pamd.nets import Encoder
+from pamd.learners import Step
+from pamd.learners.sac import Sac
+from pamd.optimisation import follow
+from pamd.representation import LatentEncoder, Representation
 from pamd.types import Batch, Loss
 
 __all__ = ["NaiveAgent"]
 
 
 class NaiveAgent:
-    """Takes over an agent's weights, method and generator state; only `sequential` has a research counterpart."""
+    """Takes over an agent's weights, method and generator state. It has SAC and the sequential schedule only."""
 
     def __init__(self, agent: Agent) -> None:
-        self.method, self.action_dim, self.operator = agent.method, agent.action_dim, agent.operator
+        self.method = agent.config.method
         self.nets = copy.deepcopy(agent.nets)
-        _channels_first(self.nets)
-        self.distance: Any = self.nets.distance
-        if isinstance(self.distance, Pamd):
-            self.distance = DensePamd(self.distance)
+        representation, learner = self.nets["representation"], self.nets["learner"]
+        assert isinstance(representation, Representation)
+        assert isinstance(learner, Sac)
+        self.representation, self.learner = representation, learner
+        _channels_first(representation, learner)
         self.generator = torch.Generator()
         self.generator.set_state(agent.generator.get_state())
         self.optimisers = _optimisers(agent, self.nets)
+        self.distance: Any = representation.distance
+        if isinstance(self.distance, Pamd):
+            self.distance = DensePamd(self.distance)
         self.updates = 0
 
     def update(self, batch: Batch) -> dict[str, Tensor]:
         self.updates += 1
-        method = self.method
-        losses = [self._critic(batch)]
+        method, learner, step = self.method, self.learner, Step(0, self.updates)
+        critic, metrics = learner.critic_loss(batch, self._passes(batch), step, self.generator)
+        losses = [Loss(method.critic_weight * critic, metrics)]
         in_critic = method.metric_in == "critic"
         losses += self._metric(batch) if in_critic else []
         self._step(losses, "critic")
@@ -55,64 +58,44 @@ class NaiveAgent:
         if second:
             self._step(second, "representation", "model")
         losses += second
-        if self.updates % method.sac.actor_every == 0:
+        if self.updates % learner.config.actor_every == 0:
             losses += self._actor(batch)
-        if self.updates % method.sac.targets_every == 0:
-            follow(self.nets.target_critic, self.nets.critic, method.sac.critic_tau)
-            follow(self.nets.target_encoder, self.nets.encoder, method.sac.encoder_tau)
+        learner.follow(step)
+        if self.updates % method.follow_every == 0:
+            follow(self.representation.slow_encoders["ema"], self.representation.encoder, method.encoder_tau)
         return {name: value for loss in losses for name, value in loss.metrics.items()}
 
     def parameters_as(self, agent: Agent) -> dict[str, Tensor]:
-        """The parameters under the agent's names, in its order of memory."""
-        found = copy.deepcopy(self.nets)
-        _reorder_heads(found, back=True)
-        return {name: value.view_as(agent.nets.state_dict()[name]) for name, value in found.state_dict().items()}
-
-    def _critic(self, batch: Batch) -> Loss:
-        nets, sac = self.nets, self.method.sac
-        with torch.no_grad():
-            next_features = convolve(nets.encoder, batch.next_obs)
-            target_z_next = encode(nets.target_encoder, batch.next_obs)
-        target = bootstrap(
-            batch,
-            nets.actor,
-            nets.target_critic,
-            next_features,
-            target_z_next,
-            nets.log_temperature.exp(),
-            sac.gamma,
-            self.generator,
-        )
-        loss, metrics = critic_loss(nets.critic, encode(nets.encoder, batch.obs), batch.action, target)
-        return Loss(self.method.critic_weight * loss, metrics)
+        """The parameters under the agent's names, in its memory order."""
+        found: Any = copy.deepcopy(self.nets)
+        _reorder_heads(found["representation"], found["learner"], back=True)
+        theirs = agent.nets.state_dict()
+        own = {name: value for name, value in found.state_dict().items() if not name.endswith("updates")}
+        return {name: value.view_as(theirs[name]) for name, value in own.items()}
 
     def _model(self, batch: Batch) -> list[Loss]:
-        nets = self.nets
-        if nets.transition is None:
-            return []
-        passes: Any = _Passes(nets, batch)
-        return [model_term(self.method, batch, passes, nets.transition, nets.reward_decoder, self.generator)]
+        given = (batch.action, batch.reward, self.generator)
+        return list(self.representation.model_losses(self._passes(batch), *given).values())
 
     def _metric(self, batch: Batch) -> list[Loss]:
-        if self.distance is None or self.operator is None:
+        if self.distance is None:
             return []
-        passes: Any = _Passes(self.nets, batch)
-        transition = self.nets.transition
-        return [
-            metric_term(
-                self.method, batch, passes, self.distance, self.distance, self.operator, transition, self.generator
-            )
-        ]
+        given = (batch.action, batch.reward, self.generator)
+        ours, self.representation.distance = self.representation.distance, self.distance
+        losses = self.representation.metric_losses(self._passes(batch), *given)
+        self.representation.distance = ours
+        return list(losses.values())
 
     def _actor(self, batch: Batch) -> list[Loss]:
-        nets = self.nets
-        with torch.no_grad():
-            features, z = convolve(nets.encoder, batch.obs), encode(nets.encoder, batch.obs)
-        loss, log_prob = actor_loss(nets.actor, nets.critic, features, z, nets.log_temperature.exp(), self.generator)
+        passes = self._passes(batch)
+        loss, log_prob = self.learner.actor_loss(passes.fixed_features, passes.actor_z, self.generator)
         self._step([loss], "actor")
-        temperature = temperature_loss(nets.log_temperature, log_prob, -float(self.action_dim))
+        temperature = self.learner.temperature_loss(log_prob)
         self._step([temperature], "temperature")
         return [loss, temperature]
+
+    def _passes(self, batch: Batch) -> Any:
+        return _Passes(self.representation, batch)
 
     def _step(self, losses: list[Loss], *names: str) -> None:
         optimisers = [self.optimisers[name] for name in names if name in self.optimisers]
@@ -124,59 +107,80 @@ class NaiveAgent:
 
 
 class _Passes:
-    """What a loss reads of a batch, each reading a pass of its own but for the one that carries the gradient."""
+    """What a loss reads of a batch, each reading a pass of its own except the one that carries the gradient."""
 
-    def __init__(self, nets: Networks, batch: Batch) -> None:
-        self._nets, self._batch = nets, batch
-        self.z = encode(nets.encoder, batch.obs)
+    def __init__(self, representation: Representation, batch: Batch) -> None:
+        self._representation, self._batch = representation, batch
+        self._z: Tensor | None = None
 
-    def fixed_z(self, which: Literal["online", "ema", "periodic"]) -> Tensor:
+    @property
+    def z(self) -> Tensor:
+        if self._z is None:
+            self._z = encode(self._representation.encoder, self._batch.obs)
+        return self._z
+
+    @property
+    def return_features(self) -> Tensor:
+        return self._features(self._batch.next_obs)
+
+    @property
+    def fixed_features(self) -> Tensor:
+        return self._features(self._batch.obs)
+
+    @property
+    def actor_z(self) -> Tensor:
+        return self._latents("online", self._batch.obs)
+
+    def return_z(self, which: str) -> Tensor:
+        return self._latents(which, self._batch.next_obs)
+
+    def fixed_z(self, which: str) -> Tensor:
         return self._latents(which, self._batch.obs)
 
-    def z_next(self, which: Literal["online", "ema", "periodic"]) -> Tensor:
+    def z_next(self, which: str) -> Tensor:
         return self._latents(which, self._batch.next_obs)
 
     @torch.no_grad()
+    def _features(self, obs: Tensor) -> Tensor:
+        return convolve(self._representation.encoder, obs)
+
+    @torch.no_grad()
     def _latents(self, which: str, obs: Tensor) -> Tensor:
-        nets = self._nets
-        slow = {"online": nets.encoder, "ema": nets.target_encoder, "periodic": nets.periodic_encoder}[which]
-        assert slow is not None
-        return encode(slow, obs)
+        part = self._representation
+        encoder: Any = part.encoder if which == "online" else part.slow_encoders[which]
+        return encode(encoder, obs)
 
 
-def convolve(encoder: Encoder, obs: Tensor) -> Tensor:
+def convolve(encoder: LatentEncoder, obs: Tensor) -> Tensor:
     """[B, C, H, W] -> [B, F], channels first."""
     x = obs.to(torch.get_default_dtype()).contiguous() / 255
-    for layer in encoder.convolutions.layers:
+    for layer in encoder.network.layers:
         x = F.relu(layer(x))
     return x.flatten(1)
 
 
-def encode(encoder: Encoder, obs: Tensor) -> Tensor:
+def encode(encoder: LatentEncoder, obs: Tensor) -> Tensor:
     """[B, C, H, W] -> [B, d], channels first."""
-    latents: Tensor = encoder.head(convolve(encoder, obs))
-    return latents
+    return encoder.head(convolve(encoder, obs))
 
 
-def _channels_first(nets: Networks) -> None:
-    for layer in nets.modules():
+def _channels_first(representation: Representation, learner: Sac) -> None:
+    for layer in representation.modules():
         if isinstance(layer, nn.Conv2d):
             layer.weight.data = layer.weight.data.contiguous()
-    _reorder_heads(nets, back=False)
+    _reorder_heads(representation, learner, back=False)
 
 
-def _reorder_heads(nets: Networks, back: bool) -> None:
+def _reorder_heads(representation: Representation, learner: Sac, back: bool) -> None:
     """Features come channels first here and channels last in the agent; the heads' weights must follow."""
-    filters = nets.encoder.convolutions.layers[-1].out_channels
-    slow = [nets.target_encoder, nets.periodic_encoder]
-    for part in (nets.encoder, nets.actor, *slow):
-        if part is not None:
-            weight = part.head.linear.weight
-            split = weight.data.unflatten(1, (filters, -1) if back else (-1, filters))
-            weight.data = split.transpose(1, 2).flatten(1).contiguous()
+    slow: list[Any] = list(representation.slow_encoders.values())
+    filters = representation.encoder.network.layers[-1].out_channels
+    for head in [learner.actor.head, *(encoder.network.head for encoder in (representation.encoder, *slow))]:
+        split = head.weight.data.unflatten(1, (filters, -1) if back else (-1, filters))
+        head.weight.data = split.transpose(1, 2).flatten(1).contiguous()
 
 
-def _optimisers(agent: Agent, nets: Networks) -> dict[str, torch.optim.Adam]:
+def _optimisers(agent: Agent, nets: nn.Module) -> dict[str, torch.optim.Adam]:
     """The agent's optimisers over the copied networks, tensor by tensor."""
     names = {id(p): name for name, p in agent.nets.named_parameters()}
     own = dict(nets.named_parameters())

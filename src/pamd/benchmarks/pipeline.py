@@ -6,6 +6,7 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ from pamd.training.clock import Stopwatch
 from pamd.training.loop import decide, learn
 from pamd.training.run import RunDirectory
 from pamd.training.session import Session
+from pamd.training.threads import torch_threads
 
 __all__ = ["measure", "session_of"]
 
@@ -81,15 +83,15 @@ def session_of(
         capacity=capacity,
         settings=(
             f"replay.storage={storage}",
-            f"method.sac.random_decisions={RANDOM}",
-            "method.sac.first_updates=1",
+            f"learner.random_decisions={RANDOM}",
+            "learner.first_updates=1",
             f"method.latent_dim={latent_dim}",
             "log_every=1000000",
         ),
-        runtime=Runtime(device="cpu", threads=threads, video="off", tensorboard=False),
     )
-    with tempfile.TemporaryDirectory(dir=directory) as place:
-        session = Session(RunDirectory.create(Path(place), config))
+    runtime = Runtime(device="cpu", threads=threads, video="off", tensorboard=False)
+    with tempfile.TemporaryDirectory(dir=directory) as place, torch_threads(threads):
+        session = Session(RunDirectory.create(Path(place), replace(config, runtime=runtime)), threads)
         try:
             session.begin()
             clock = Stopwatch()

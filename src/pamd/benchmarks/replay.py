@@ -15,7 +15,6 @@ from numpy.typing import NDArray
 from pamd.benchmarks.measure import Options, interleave, milliseconds, ratio
 from pamd.benchmarks.update import ACTIONS, batch_of, make_agent
 from pamd.envs import make_env
-from pamd.methods import scale
 from pamd.replay import Layout, Replay, ReplayConfig, forecast
 from pamd.replay.compressed import CompressedFrames
 from pamd.replay.layout import ASSUMED_RATIO, CHUNK, STORAGES
@@ -39,7 +38,7 @@ def measure(options: Options) -> Table:
             place = Path(directory) / "cold"
             _filled(place, "mmap", frames)  # and nobody holds it: what is mapped somewhere stays in the cache
             runs |= _cold(place, rng)
-        agent, batch = make_agent("simsr+pamd", "joint"), batch_of(scale("paper"))
+        agent, batch = make_agent("simsr+pamd", "joint"), batch_of("paper")
         seconds = interleave(runs | {"update": lambda: agent.update(batch)}, options.repetitions)
     rows = []
     for name in [name for name in runs if not name.startswith(_EMPTIED)]:

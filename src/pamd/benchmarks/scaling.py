@@ -10,7 +10,6 @@ from pamd.benchmarks.measure import Options, interleave, milliseconds, ratio
 from pamd.benchmarks.pipeline import TASK, session_of
 from pamd.benchmarks.update import batch_of, counted, head_of_an_update, in_a_turn, make_agent, twice
 from pamd.distances.pamd import Pamd
-from pamd.methods import scale
 from pamd.published import load
 from pamd.table import Table
 from pamd.training.clock import Stopwatch
@@ -41,10 +40,10 @@ def measure(options: Options) -> Table:
 
 
 def _row(name: str, options: Options, paper: dict[str, float]) -> dict[str, Any]:
-    batch = batch_of(scale("paper"))
+    batch = batch_of("paper")
     agents = {d: make_agent(name, latent_dim=d) for d in DIMENSIONS}
     updates: dict[str, Callable[[], object]] = {str(d): twice(agent, batch) for d, agent in agents.items()}
-    distances = {d: agent.nets.distance for d, agent in agents.items()}
+    distances = {d: agent.representation.distance for d, agent in agents.items()}
     heads = {
         f"head {d}": in_a_turn(head_of_an_update(head, len(batch)))
         for d, head in distances.items()

@@ -9,12 +9,12 @@ from typing import Any, Literal
 import torch
 from torch.utils.flop_counter import FlopCounterMode
 
-from pamd.agent import Agent, Scale
-from pamd.agent.meters import read_meters
+from pamd.agent import Agent
 from pamd.benchmarks.measure import Options, interleave, limit, matrix_product, milliseconds, ratio
 from pamd.benchmarks.naive import NaiveAgent
+from pamd.configuration import configure
 from pamd.distances import Distance
-from pamd.methods import method, scale
+from pamd.representation.meters import read_meters
 from pamd.table import Table
 from pamd.training import TrainConfig
 from pamd.training.allocator import keep_freed_memory, return_freed_memory
@@ -23,8 +23,7 @@ from pamd.types import Batch
 __all__ = ["batch_of", "counted", "head_of_an_update", "in_a_turn", "make_agent", "measure", "twice"]
 
 METHODS = ("simsr+pamd", "dbc-det+pamd")
-ACTIONS = 6
-"""cheetah_run's."""
+TASK, ACTIONS = "cheetah_run", 6
 
 
 def measure(options: Options) -> Table:
@@ -43,7 +42,7 @@ def measure(options: Options) -> Table:
 
 
 def _rows(name: str, options: Options) -> list[dict[str, Any]]:
-    batch = batch_of(scale("paper"))
+    batch = batch_of("paper")
     agents: dict[str, Any] = {
         "yardstick": NaiveAgent(make_agent(name, "sequential")),
         "sequential": make_agent(name, "sequential"),
@@ -52,10 +51,11 @@ def _rows(name: str, options: Options) -> list[dict[str, Any]]:
     runs: dict[str, Callable[[], object]] = {key: twice(agent, batch) for key, agent in agents.items()}
     kept = runs.pop("yardstick")
     runs = {"yardstick": returning_memory(kept), "yardstick, memory kept": kept, **runs}
-    distance = agents["joint"].nets.distance
+    distance = agents["joint"].representation.distance
     head = head_of_an_update(distance, len(batch))
     runs |= {"head": in_a_turn(head), "product": matrix_product()}
-    runs["meters"] = lambda: read_meters(agents["joint"], batch)
+    given = (batch.obs, batch.action, batch.reward, batch.next_obs)
+    runs["meters"] = lambda: read_meters(agents["joint"].representation, *given)
     seconds = interleave(runs, options.repetitions)
     rows = []
     for key in list(runs)[:4]:
@@ -76,17 +76,21 @@ def _rows(name: str, options: Options) -> list[dict[str, Any]]:
 def make_agent(
     name: str, schedule: Literal["sequential", "joint"] = "sequential", latent_dim: int = 50, at: str = "paper"
 ) -> Agent:
-    return Agent(method(name, schedule=schedule, latent_dim=latent_dim), scale(at), action_dim=ACTIONS, seed=0)
+    settings = (f"method.latent_dim={latent_dim}",)
+    config = configure(TASK, name, scale=at, schedule=schedule, settings=settings)
+    return Agent(config.agent, observation_shape=config.env.observation_shape, action_dim=ACTIONS, seed=0)
 
 
-def batch_of(size: Scale) -> Batch:
-    """A batch of noise, in the memory layout that the replay gives: states and next states share frames."""
-    draw = torch.Generator().manual_seed(0)
-    shape = (size.batch, size.frame_stack + 1, 3, size.size, size.size)
-    frames = torch.randint(0, 256, shape, dtype=torch.uint8, generator=draw)
+def batch_of(scale: str) -> Batch:
+    """A batch of noise at a scale, in the memory layout that the replay gives: states and next states share frames."""
+    config = configure(TASK, scale=scale)
+    draw, env, size = torch.Generator().manual_seed(0), config.env, config.learner.options.batch
+    frames = torch.randint(
+        0, 256, (size, env.frame_stack + 1, 3, env.size, env.size), dtype=torch.uint8, generator=draw
+    )
     obs, next_obs = (part.flatten(1, 2) for part in (frames[:, :-1], frames[:, 1:]))
-    action = torch.rand(size.batch, ACTIONS, generator=draw) * 2 - 1
-    return Batch(obs, action, torch.rand(size.batch, generator=draw), next_obs, torch.ones(size.batch))
+    action = torch.rand(size, ACTIONS, generator=draw) * 2 - 1
+    return Batch(obs, action, torch.rand(size, generator=draw), next_obs, torch.ones(size))
 
 
 def counted(run: Callable[[], object]) -> float:

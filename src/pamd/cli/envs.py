@@ -59,7 +59,7 @@ def envs(
         out: the directory of both files.
     """
     from pamd.cli.clips import prepared_env
-    from pamd.configuration import override
+    from pamd.config import override
     from pamd.envs import EnvConfig, named_distractor
     from pamd.training.video import write_video
 
@@ -69,7 +69,7 @@ def envs(
     background = named_distractor(distractor, videos)
     if set_ and background is None:
         raise ConfigError("--set requires --distractor: name one, e.g. --distractor video")
-    background = override(background, set_)
+    background = background and override(background, set_)
     config = prepared_env(EnvConfig(task, size=size, render=render, distractor=background), print_text)
     rows, frames, rate = _record(config, episodes, decisions, seed)
     name = task.replace(":", "-").replace("/", "-") + (f"_{background.name}" if background else "")

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 from typing import Annotated, Any, Literal
 
 import tyro
 from rich.console import Console
 from rich.table import Table
 
-from pamd.config import to_json
 from pamd.errors import ConfigError
 
 __all__ = ["show"]
@@ -72,14 +72,15 @@ def _print_methods(console: Console, fidelity: Literal["paper", "released"], eve
 
 
 def _print_difference(console: Console, pair: tuple[str, str], fidelity: Literal["paper", "released"]) -> None:
-    from pamd.methods import difference, method
+    from pamd.config import differences
+    from pamd.methods import method
 
     made = []
     for word in pair:
         name, _, own = word.partition("@")
         made.append(method(name, own or fidelity))  # type: ignore[arg-type]
     table = Table("field", *pair)
-    for field, one, other in difference(*made):
+    for field, one, other in differences(*made):
         table.add_row(field, _shown(one), _shown(other))
     console.print(table)
 
@@ -102,9 +103,9 @@ def _lines(what: str) -> list[str]:
 
         return [f"{name}: {EXPERIMENTS.get(name).shows}" for name in EXPERIMENTS.names()]
     if what == "scales":
-        from pamd.methods import SCALES
+        from pamd.configuration import SCALES
 
-        return [f"{name}: {' '.join(to_json(value).split())}" for name, value in SCALES.items()]
+        return [f"{name}: {json.dumps(changes)}" for name, changes in SCALES.items()]
     from pamd.distances import DISTANCES
     from pamd.operators import OPERATORS
 

@@ -11,25 +11,25 @@ from pamd.errors import PamdError, RunInterrupted, UnknownNameError
 __all__ = ["main"]
 
 COMMANDS = {
-    "train": ("pamd.cli.train", "train", "train an agent from pixels"),
-    "resume": ("pamd.cli.train", "resume", "go on with an interrupted run"),
-    "eval": ("pamd.cli.train", "evaluate", "evaluate and film a run's newest checkpoint"),
-    "report": ("pamd.cli.report", "report", "one HTML page about runs, the paper's numbers beside them"),
+    "train": ("pamd.cli.train", "train", "train an agent"),
+    "resume": ("pamd.cli.train", "resume", "continue an interrupted run, or extend a finished one"),
+    "eval": ("pamd.cli.train", "evaluate", "evaluate a run's newest checkpoint and record a video"),
+    "report": ("pamd.cli.report", "report", "an HTML page about runs, beside the paper's numbers"),
     "sweep": ("pamd.cli.sweep", "sweep", "tasks x methods x seeds, on this machine, Ray or Slurm"),
-    "reproduce": ("pamd.cli.reproduce", "reproduce", "a table or figure of the paper, from runs to artefact"),
+    "reproduce": ("pamd.cli.reproduce", "reproduce", "run and build a table or figure of the paper"),
     "list": (
         "pamd.cli.list",
         "show",
         "methods, distances, tasks, experiments and more; --diff A B",
     ),
-    "bench": ("pamd.cli.bench", "bench", "measure, beside the research code's way"),
+    "bench": ("pamd.cli.bench", "bench", "benchmark against a reference implementation"),
     "envs": ("pamd.cli.envs", "envs", "preview TASK: a picture and a video of what the agent sees"),
     "diagnose": (
         "pamd.cli.diagnose",
         "diagnose",
         "residual | geometry | latents | exact: does the distance shape the encoder?",
     ),
-    "doctor": ("pamd.cli.doctor", "doctor", "what works on this machine, and how to mend what does not"),
+    "doctor": ("pamd.cli.doctor", "doctor", "check this installation and suggest fixes"),
 }
 
 
@@ -40,7 +40,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         sys.stdout.write(_help())
         return 0 if words else 2
     if words[0] == "--version":
-        from pamd import __version__
+        from pamd.version import __version__
 
         sys.stdout.write(f"pamd {__version__}\n")
         return 0
@@ -71,7 +71,7 @@ def _dispatch(command: str, words: list[str]) -> int:
     if isinstance(function, dict):  # commands of its own
         code = tyro.extras.subcommand_cli_from_dict(function, args=words, prog=f"pamd {command}")
     else:
-        code = tyro.cli(function, args=words, prog=f"pamd {command}")
+        code = tyro.cli(function, args=words, prog=f"pamd {command}", config=(tyro.conf.FlagCreatePairsOff,))
     return code if isinstance(code, int) else 0
 
 

@@ -183,10 +183,7 @@ def _plan_table(planned: Sequence[Job]) -> Table:
 
 
 def _frames(job: Job) -> int:
-    from pamd.envs import default_action_repeat
-
-    env = job.config.env
-    return job.config.decisions * (env.action_repeat or default_action_repeat(env.task, env.family))
+    return job.config.decisions * (job.config.env.action_repeat or 1)
 
 
 def _gigabytes(amount: int) -> str:

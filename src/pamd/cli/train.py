@@ -3,184 +3,140 @@
 from __future__ import annotations
 
 import dataclasses
-from dataclasses import dataclass
+import json
+import sys
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 import tyro
 
 from pamd.cli.clips import prepared
 from pamd.cli.display import Display
-from pamd.config import from_json
-from pamd.configuration import configure, override
-from pamd.errors import CheckpointError, ConfigError
-from pamd.training.config import Runtime, TrainConfig
+from pamd.config import override
+from pamd.configuration import RunOptions, configure
+from pamd.errors import ConfigError
+from pamd.training.config import Runtime, TrainConfig, read_config
 
 __all__ = ["Settings", "Storage", "evaluate", "resume", "train"]
 
 Storage = Literal["memory", "mmap", "compressed"]
 Settings = Annotated[tuple[str, ...], tyro.conf.arg(name="set", metavar="KEY=VALUE")]
-
-
-@dataclass(frozen=True)
-class Named:
-    """What a run is made of, by name; what is not said stays as the scale and the method have it."""
-
-    method: str | None = None
-    """see `pamd list methods` (default simsr+pamd)."""
-    fidelity: Literal["paper", "released"] | None = None
-    """follow the paper's text (default) or the released code where they differ."""
-    scale: str | None = None
-    """paper (default), cpu or smoke."""
-    seed: int | None = None
-    decisions: int | None = None
-    """budget; one decision = one update = action_repeat simulator frames."""
-    schedule: Literal["sequential", "joint"] | None = None
-    """one step per loss as released, or one backward pass for all."""
-    isolate_metric: tyro.conf.FlagCreatePairsOff[bool] = False
-    """a second encoder learns from the metric loss alone, beside an agent that has none."""
-    action_repeat: int | None = None
-    """simulator frames of a decision; default: the paper's for the task."""
-    render: Literal["standard", "fast"] | None = None
-    """dm_control's own pixels, or without shadows, reflections and multisampling."""
-    distractor: str | None = None
-    """what is behind the task, e.g. paper-video; see `pamd list distractors`."""
-    videos: Path | None = None
-    """a folder of videos or pictures for it; default: what installed packages carry."""
-    capacity: int | None = None
-    """transitions that the replay holds."""
-    storage: Storage | None = None
-    """where the replay keeps its frames."""
-    evaluate_every: int | None = None
-    """decisions between evaluations."""
-    evaluate_episodes: int | None = None
-    checkpoint_every: int | None = None
-    """decisions between checkpoints."""
-
-    def said(self) -> dict[str, Any]:
-        """Words for `configure`."""
-        # By identity: 0 equals False and is something that was said.
-        return {name: value for name, value in vars(self).items() if value is not None and value is not False}
-
-
-@dataclass(frozen=True)
-class How:
-    """How a run is carried out: nothing that it computes."""
-
-    device: str | None = None
-    """cpu, cuda or auto (default)."""
-    threads: int | None = None
-    """CPU threads of torch."""
-    video: Literal["off", "last", "all"] | None = None
-    """which evaluations are filmed (default last)."""
-    tensorboard: bool = True
-    """write the same numbers for TensorBoard."""
-    wandb: str | None = None
-    """a Weights & Biases project."""
-
-    def applied(self, runtime: Runtime) -> Runtime:
-        """`runtime` with what was said."""
-        # A TensorBoard that was not refused is left as the config has it.
-        said = {name: value for name, value in vars(self).items() if value is not None and value is not True}
-        return dataclasses.replace(runtime, **said)
+Run = Annotated[Path, tyro.conf.Positional]
 
 
 def train(
     task: Annotated[str | None, tyro.conf.Positional] = None,
     /,
-    named: Annotated[Named, tyro.conf.arg(name="")] = Named(),  # noqa: B008
+    options: Annotated[RunOptions, tyro.conf.arg(name="")] = RunOptions(),  # noqa: B008
     config: Path | None = None,
     set_: Settings = (),
     runs: Path = Path("runs"),
-    how: Annotated[How, tyro.conf.arg(name="")] = How(),  # noqa: B008
+    runtime: Annotated[Runtime, tyro.conf.arg(name="")] = Runtime(),  # noqa: B008
 ) -> None:
-    """Train from pixels; a run of the same config that was interrupted goes on.
+    """Train an agent. Rerun the same command to continue an interrupted run.
 
     Args:
-        task: cheetah_run or any other DMControl task, gym:ID, or toy.
-        config: a config.json to run instead of naming things; --set still applies.
-        set_: any field of the config, e.g. method.objective.pairing=all
-        runs: where run directories are made.
+        task: cheetah_run or any other DMControl task, gym:ID, or toy
+        config: a config.json to run; override its fields with --set
+        set_: any field of the config, e.g. method.objective.pairing=all learner.batch=256
+        runs: directory of the run directories
     """
     from pamd.training import loop
 
-    if config is not None:
-        made = _from_file(config, task, named.said())
-    elif task is None:
-        raise ConfigError("name a task, e.g. `pamd train cheetah_run`, or give --config")
-    else:
-        made = configure(task, **named.said())
-    made = override(dataclasses.replace(made, runtime=how.applied(made.runtime)), set_)
+    made = dataclasses.replace(_configured(task, options, config, set_), runtime=runtime)
     with Display() as display:
         path = loop.train(prepared(made, display.say), runs, display)
         display.say(f"{path}")
 
 
-def _from_file(path: Path, task: str | None, named: dict[str, Any]) -> TrainConfig:
-    """The config in a file, which says everything: words beside it would be a second opinion."""
-    words = [*([task] if task else []), *(f"--{name.replace('_', '-')}" for name in named)]
-    if words:
-        raise ConfigError(f"--config says all that {', '.join(words)} would say, not both; change a field with --set")
-    try:
-        text = path.read_text()
-    except (OSError, UnicodeDecodeError) as error:
-        raise ConfigError(f"there is no config file {path} that can be read: {error}") from None
-    return from_json(TrainConfig, text, str(path))
+def _configured(task: str | None, options: RunOptions, file: Path | None, settings: tuple[str, ...]) -> TrainConfig:
+    given = options.given
+    if file is not None:
+        words = [*([task] if task else []), *(f"--{name.replace('_', '-')}" for name in given)]
+        if words:
+            raise ConfigError(f"--config cannot be combined with {', '.join(words)}; override fields with --set")
+        return override(read_config(file), settings)
+    if task is None:
+        raise ConfigError("a task is required, e.g. `pamd train cheetah_run`, or --config")
+    return configure(task, settings=settings, **given)
 
 
 def resume(
-    run: Annotated[Path, tyro.conf.Positional], /, device: str | None = None, threads: int | None = None
+    run: Run,
+    /,
+    decisions: int | None = None,
+    device: str | None = None,
+    threads: int | None = None,
 ) -> None:
-    """Go on with a run from its newest whole checkpoint.
+    """Continue a run from its newest whole checkpoint, or extend a finished one.
 
     Args:
-        run: a run directory.
+        run: a run directory
+        decisions: a larger budget than the run's own
+        device: cpu, cuda or auto; by default as the run began
+        threads: CPU threads of torch; by default as the run began
     """
     from pamd.training import loop
     from pamd.training.run import RunDirectory
 
-    runtime = RunDirectory.open(run).config.runtime
+    config = RunDirectory.open(run).config
+    runtime = config.runtime
     runtime = dataclasses.replace(runtime, device=device or runtime.device, threads=threads or runtime.threads)
     with Display() as display:
-        prepared(RunDirectory.open(run).config, display.say)
-        loop.resume(run, runtime, display)
+        prepared(config, display.say)
+        loop.resume(run, runtime, display, decisions=decisions)
         display.say(f"{run}")
 
 
 def evaluate(
-    run: Annotated[Path, tyro.conf.Positional], /, episodes: int = 10, seed: int | None = None, video: bool = True
+    run: Run,
+    /,
+    episodes: int = 10,
+    seed: int | None = None,
+    video: bool = True,
+    as_json: Annotated[bool, tyro.conf.arg(name="json")] = False,
 ) -> None:
-    """Evaluate the newest checkpoint of a run, and film its first episode.
+    """Evaluate the newest checkpoint of a run, and record a video of the first episode.
 
     Args:
-        run: a run directory.
-        seed: of the evaluation episodes; default the run's own.
+        run: a run directory
+        episodes: number of episodes
+        seed: of the episodes; by default the run's own
+        video: whether to record the first episode
+        as_json: print the result as JSON
     """
-    from pamd.training import checkpoint
+    from pamd.training import load
     from pamd.training.evaluate import evaluate as play
-    from pamd.training.evaluate import load_agent
-    from pamd.training.run import RunDirectory
     from pamd.training.video import write_video
 
     if episodes < 1 or (seed is not None and seed < 0):
         raise ConfigError(f"eval: episodes must be at least 1 and seed at least 0, got {episodes} and {seed}")
-    opened = RunDirectory.open(run)
-    config = opened.config
-    found, complaints = checkpoint.newest(opened.checkpoints)
-    if found is None:
-        raise CheckpointError(" ".join([f"{run} has no whole checkpoint to evaluate.", *complaints]))
-    agent, rate = load_agent(config, found[0])
-    row, frames = play(agent, config.env, config.seed if seed is None else seed, episodes, film=video)
+    trained = load(run)
+    config = trained.config
+    row, frames = play(trained.agent, config.env, config.seed if seed is None else seed, episodes, record=video)
+    path = None
+    if frames:
+        path = trained.path / "video" / f"evaluated-{trained.checkpoint}.mp4"
+        env = trained.make_env()
+        write_video(path, frames, int(env.metadata["render_fps"]))
+        env.close()
     with Display() as display:
-        for complaint in complaints:
-            display.say(f"{complaint}; evaluating the one before")
-        seen = " before the clips of training" if "clips" in row else ""
-        returned = f"{row['return_mean']:.1f} ± {row['return_std']:.1f}"
-        display.say(f"checkpoint {found[2].name}: return {returned} over {episodes}{seen}")
-        if "clips" in row:
-            returned = f"{row['unseen_return_mean']:.1f} ± {row['unseen_return_std']:.1f}"
-            display.say(f"checkpoint {found[2].name}: return {returned} over {episodes} before unseen clips")
-        if frames:
-            path = opened.video / f"evaluated-{found[2].name}.mp4"
-            write_video(path, frames, rate)
-            display.say(f"{path}")
+        for complaint in trained.complaints:
+            display.say(f"{complaint}; evaluating the one before it")
+    if as_json:
+        result = {"run": str(run), "checkpoint": trained.checkpoint, **row, "video": path and str(path)}
+        sys.stdout.write(json.dumps(result) + "\n")
+        return
+    background = " (backgrounds of training)" if "clips" in row else ""
+    sys.stdout.write(f"checkpoint {trained.checkpoint}: {_returned(row, '', episodes)}{background}\n")
+    if "clips" in row:
+        sys.stdout.write(
+            f"checkpoint {trained.checkpoint}: {_returned(row, 'unseen_', episodes)} (unseen backgrounds)\n"
+        )
+    if path is not None:
+        sys.stdout.write(f"video: {path}\n")
+
+
+def _returned(row: dict[str, float], prefix: str, episodes: int) -> str:
+    mean, std = row[f"{prefix}return_mean"], row[f"{prefix}return_std"]
+    return f"return {mean:.1f} ± {std:.1f} over {episodes} episodes"

@@ -8,9 +8,9 @@ from __future__ import annotations
 from pamd.diagnostics.absorption import Absorption, absorption_ratio
 from pamd.diagnostics.embedding import Cell, Exact, exact
 from pamd.diagnostics.forms import Geometry, geometry, geometry_of
+from pamd.diagnostics.latent_report import LatentReport, latents
 from pamd.diagnostics.matching import Head, match
 from pamd.diagnostics.pairings import denoising_factor
-from pamd.diagnostics.representation import Representation, latents
 from pamd.diagnostics.residuals import Curve, Residual, ResidualSettings, residual
 from pamd.diagnostics.write import save
 
@@ -21,7 +21,7 @@ __all__ = [
     "Exact",
     "Geometry",
     "Head",
-    "Representation",
+    "LatentReport",
     "Residual",
     "ResidualSettings",
     "absorption_ratio",

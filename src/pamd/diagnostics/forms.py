@@ -12,13 +12,14 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from pamd.agent.meters import entropy_rank
 from pamd.diagnostics import spectrum as of
-from pamd.diagnostics.source import Progress, Trained, choose, open_run, quiet
+from pamd.diagnostics.source import Progress, choose, quiet
 from pamd.distances import DISTANCES, Distance
 from pamd.distances.pairwise import both_orders
 from pamd.distances.pamd import QuadraticForm
 from pamd.errors import ConfigError, ShapeError
+from pamd.representation.meters import entropy_rank
+from pamd.training import Trained, load
 
 __all__ = ["Geometry", "geometry", "geometry_of", "replay_latents"]
 
@@ -71,8 +72,8 @@ class Geometry:
 
 def geometry(run: Path, *, pairs: int = 512, seed: int = 0, progress: Progress = quiet) -> Geometry:
     """The geometry of the distance of the run in `run`, at its newest checkpoint, over states of its replay."""
-    trained = open_run(run)
-    distance = trained.agent.nets.distance
+    trained = load(run)
+    distance = trained.distance
     check_quadratic(distance, trained.config.method.name)
     assert isinstance(distance, QuadraticForm)
     if pairs < 2:
@@ -98,13 +99,13 @@ def check_quadratic(distance: Distance[Any] | None, method: str) -> None:
 def replay_latents(run: Trained, count: int, seed: int, progress: Progress = quiet) -> Tensor:
     """Latents [N, d] of `count` states drawn from the run's replay."""
     replay = run.replay()
-    size, seen = replay.layout.frame_shape[1], run.config.scale.size
+    size, seen = replay.layout.frame_shape[1], run.config.env.size
     if size != seen:
         raise ShapeError(f"the run's encoder reads {seen} x {seen}, its replay shows {size} x {size}")
     chosen = choose(replay, count, "spread", np.random.default_rng(seed))
     parts = []
     for start in range(0, count, 256):
-        parts.append(run.agent.nets.measured.encoder(replay.take(chosen[start : start + 256]).obs))
+        parts.append(run.representation.encode(replay.take(chosen[start : start + 256]).obs))
         progress("encoding states", min(start + 256, count), count)
     return torch.cat(parts)
 

@@ -14,17 +14,19 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from pamd.agent.networks import follow
 from pamd.diagnostics.absorption import Absorption, absorption
 from pamd.diagnostics.ledger import Ledger
 from pamd.diagnostics.matching import Head, match
 from pamd.diagnostics.presets import COLLECTED, PRESETS, ResidualSettings
-from pamd.diagnostics.source import Progress, collect, open_replay, open_run, quiet
+from pamd.diagnostics.source import Progress, collect, open_replay, quiet
 from pamd.diagnostics.transitions import Encode, Transitions
 from pamd.distances import Distance
+from pamd.encoders import encoder as make_encoder
 from pamd.errors import ConfigError, ShapeError, UnknownNameError
-from pamd.nets import Convolutions, Encoder
 from pamd.operators import Operator, operator
+from pamd.optimisation import follow
+from pamd.representation import LatentEncoder
+from pamd.training import load
 from pamd.types import Latents, Pairs
 
 __all__ = ["ENCODERS", "Curve", "Residual", "ResidualSettings", "residual"]
@@ -187,14 +189,20 @@ class _Experiment:
         if settings.encoder == "random":
             with torch.random.fork_rng(devices=[]):
                 torch.manual_seed(seed)
-                convolutions = Convolutions(channels, size, settings.filters, settings.strides)
-                return Encoder(convolutions, settings.latent_dim, settings.latent_space)
+                network = make_encoder(
+                    "conv",
+                    observation_shape=(channels, size, size),
+                    latent_dim=settings.latent_dim,
+                    filters=settings.filters,
+                    strides=settings.strides,
+                )
+                return LatentEncoder(network, settings.latent_space, settings.latent_dim)
         assert self._source is not None
-        run = open_run(self._source)
-        seen = run.config.scale.size
+        run = load(self._source)
+        seen = run.config.env.size
         if (seen, run.config.method.latent_dim) != (size, settings.latent_dim):
             raise ShapeError(
                 f"the run's encoder reads {seen} x {seen} and gives {run.config.method.latent_dim} numbers, but the"
                 f" replay shows {size} x {size} and latent_dim is {settings.latent_dim}"
             )
-        return copy.deepcopy(run.agent.nets.measured.encoder).requires_grad_(True)
+        return copy.deepcopy(run.representation.encoder).requires_grad_(True)

@@ -3,21 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-from pamd.agent import Agent
 from pamd.envs import EnvConfig, build_env
-from pamd.errors import CheckpointError, ConfigError, ReplayError, RunError, ShapeError
+from pamd.errors import ConfigError, ReplayError, RunError, ShapeError
 from pamd.replay import Replay, ReplayConfig
-from pamd.training import RunDirectory, TrainConfig, checkpoint
-from pamd.training.evaluate import load_agent
 
-__all__ = ["Progress", "Trained", "choose", "collect", "open_replay", "open_run", "quiet"]
+__all__ = ["Progress", "choose", "collect", "open_replay", "quiet"]
 
 Progress = Callable[[str, int, int], None]
 """What is being done, how much of it is done, and how much there is."""
@@ -25,35 +21,6 @@ Progress = Callable[[str, int, int], None]
 
 def quiet(what: str, done: int, total: int) -> None:
     """The `Progress` of one who does not want to hear of it."""
-
-
-@dataclass(frozen=True)
-class Trained:
-    """A run with the agent of its newest whole checkpoint."""
-
-    path: Path
-    config: TrainConfig
-    agent: Agent
-    checkpoint: str
-
-    def replay(self) -> Replay:
-        """The run's own replay."""
-        return open_replay(self.path)
-
-
-def open_run(path: Path) -> Trained:
-    """The run in `path`."""
-    run = RunDirectory.open(path)
-    found, complaints = checkpoint.newest(run.checkpoints)
-    if found is None:
-        raise CheckpointError(" ".join([f"{path} has no whole checkpoint to look at.", *complaints]))
-    tensors, _, place = found
-    try:
-        agent, _ = load_agent(run.config, tensors)
-    except (RuntimeError, KeyError) as error:
-        first = str(error).splitlines()[-1].strip()
-        raise CheckpointError(f"checkpoint {place.name} of {path} does not fit the run's config: {first}") from None
-    return Trained(path, run.config, agent, place.name)
 
 
 def open_replay(path: Path) -> Replay:

@@ -10,11 +10,12 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from pamd.diagnostics.source import Progress, Trained, quiet
+from pamd.diagnostics.source import Progress, quiet
 from pamd.envs import EnvConfig, build_env
 from pamd.envs.distractors.config import Split
 from pamd.envs.distractors.task import Distracted
 from pamd.errors import ConfigError
+from pamd.training import Trained
 
 __all__ = ["States", "play", "simulator_state"]
 
@@ -125,9 +126,8 @@ def _spread(rows: list[dict[str, Any]], count: int) -> list[dict[str, Any]]:
 
 
 def _values(run: Trained, obs: NDArray[np.uint8]) -> NDArray[np.float64]:
-    nets, parts = run.agent.nets, []
+    encoder, parts = run.agent.representation.encoder, []
     for chunk in torch.as_tensor(obs).split(256):
-        features = nets.encoder.convolutions(chunk)
-        q1, q2 = nets.critic(nets.encoder.head(features), nets.actor.mean(features))
-        parts.append(torch.minimum(q1, q2))
+        features = encoder.trunk(chunk)
+        parts.append(run.agent.learner.value(features, encoder.head(features)))
     return torch.cat(parts).numpy().astype(np.float64)

@@ -14,13 +14,13 @@ import numpy as np
 from pamd import durable
 from pamd.diagnostics.embedding import Exact
 from pamd.diagnostics.forms import Geometry
-from pamd.diagnostics.representation import Representation
+from pamd.diagnostics.latent_report import LatentReport
 from pamd.diagnostics.residuals import Residual
 
 __all__ = ["save"]
 
-Result = Residual | Geometry | Representation | Exact
-KINDS: dict[type, str] = {Residual: "residual", Geometry: "geometry", Representation: "latents", Exact: "exact"}
+Result = Residual | Geometry | LatentReport | Exact
+KINDS: dict[type, str] = {Residual: "residual", Geometry: "geometry", LatentReport: "latents", Exact: "exact"}
 
 
 def save(result: Result, directory: Path, **about: Any) -> None:

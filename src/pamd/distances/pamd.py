@@ -1,7 +1,8 @@
 """PAMD, the paper's distance: a network reads a pair of latents and predicts the metric that measures it.
 
-The first part of this file is the method itself, one function per equation of sec:architecture and app:metricnet.
-P is the number of pairs and d the latent dimension; z, z_prime and Delta = z - z_prime are [P, d].
+The first part of this file is the method itself, one function per equation of sec:architecture and app:metricnet, in
+the order of the paper. `QuadraticForm.textbook` puts them together. P is the number of pairs and d the latent
+dimension; z, z_prime and Delta = z - z_prime are [P, d].
 The second part is `QuadraticForm`, the base of `pamd` and of its variants. Its values do not need G, only
 Delta^T G Delta and tr G. `triangular.py` computes these from the network's last layer in one fused operation.
 """
@@ -55,12 +56,12 @@ def symmetrise(L: Tensor, L_swapped: Tensor) -> Tensor:
 
 
 def add_ridge(G: Tensor, ridge: float) -> Tensor:
-    """G_bar [P, d, d]."""
+    """G_bar [P, d, d]: no eigenvalue is below the ridge lambda."""
     return G + ridge * torch.eye(G.shape[-1], dtype=G.dtype, device=G.device)  # eq:ridge
 
 
 def normalise_trace(G_bar: Tensor, epsilon: float, detached: bool = False) -> Tensor:
-    """G_tilde [P, d, d]. `detached`: no gradient through the trace."""
+    """G_tilde [P, d, d]: its trace is 1, up to epsilon. `detached`: no gradient through the trace."""
     scale = G_bar.diagonal(dim1=-2, dim2=-1).sum(-1)[:, None, None] + epsilon
     return G_bar / (scale.detach() if detached else scale)  # eq:trace_norm
 
@@ -105,6 +106,7 @@ class QuadraticForm(Distance[QuadraticT]):
 
         It builds every G. It is the reference for tests and benchmarks; `measure` is faster.
         """
+        z, z_prime = self._checked(z, z_prime, paired=True)
         c = self.config
         G_bar = add_ridge(self._metric(z, z_prime), self._ridge)
         value = plugin_distance(_displacement(z, z_prime), self._normalised(G_bar), c.root_epsilon, c.root)

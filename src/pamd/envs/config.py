@@ -48,6 +48,11 @@ class EnvConfig:
         check_choice(self.what, "render", self.render, ("standard", "fast"))
 
     @property
+    def observation_shape(self) -> tuple[int, ...]:
+        """[k*C, H, W]: the frames of a stack, one after the other."""
+        return (3 * self.frame_stack, self.size, self.size)
+
+    @property
     def what(self) -> str:
         """How errors name it."""
         return f"environment {self.task!r}"

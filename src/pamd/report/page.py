@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from pamd import __version__, durable
+from pamd import durable
 from pamd.errors import ResourceError
 from pamd.published import Published
 from pamd.report import inference, paper, plots, results
@@ -22,6 +22,7 @@ from pamd.report.curves import mean_curve
 from pamd.report.load import Run, load_runs
 from pamd.report.sections import diagnostics, picture, provenance, videos
 from pamd.table import Table, counted
+from pamd.version import __version__
 
 __all__ = ["build", "write"]
 

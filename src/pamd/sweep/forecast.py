@@ -82,7 +82,7 @@ def plan(jobs: Sequence[Job], workers: int, threads: int, discard_replay: bool =
         seconds += _STARTING + (remaining + _evaluations(job.config, remaining)) / rate.value
         cost = _replay(job.config)
         disk.append(cost.bytes_disk)
-        memory.append(int(cost.bytes_memory + PROCESS.get(job.config.scale.name, PROCESS["paper"])))
+        memory.append(int(cost.bytes_memory + PROCESS.get(job.config.scale, PROCESS["paper"])))
     together = min(workers, max(1, len(memory)))
     return Plan(
         runs=len(jobs),
@@ -110,12 +110,12 @@ def _evaluations(config: TrainConfig, decisions: int) -> float:
     """The cost of all evaluations in `decisions` decisions, in decisions of training."""
     repeat = config.env.action_repeat or 4
     length = (config.env.time_limit or EPISODE_FRAMES) / repeat
-    share = EVALUATION_COST.get(config.scale.name, EVALUATION_COST["paper"])
+    share = EVALUATION_COST.get(config.scale, EVALUATION_COST["paper"])
     return (decisions / config.evaluate_every + 1) * config.evaluate_episodes * length * share
 
 
 def _rate_key(config: TrainConfig) -> tuple[str, str]:
-    return config.scale.name, config.method.schedule
+    return config.scale, config.schedule
 
 
 def _rate(config: TrainConfig, threads: int, measured: dict[tuple[str, str, int | None], list[float]]) -> Rate:
@@ -141,6 +141,6 @@ def _measured_rates(runs: Path) -> dict[tuple[str, str, int | None], list[float]
         except (PamdError, KeyError, TypeError, ValueError):
             continue
         # Random decisions bring no updates. A run that mostly made them is no measure.
-        if seconds > 0 and decisions > 2 * config.method.sac.random_decisions:
+        if seconds > 0 and decisions > 2 * config.learner.options.random_decisions:
             found.setdefault((*_rate_key(config), config.runtime.threads), []).append(decisions / seconds)
     return found

@@ -88,11 +88,9 @@ def _wait_for(run: RunDirectory) -> None:
     deadline = time.monotonic() + _PATIENCE
     while True:
         try:
-            run.lock()
+            with run.locked():
+                return
         except RunError:
             if time.monotonic() > deadline:
                 raise
             time.sleep(0.5)
-        else:
-            run.unlock()
-            return

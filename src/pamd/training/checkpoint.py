@@ -19,7 +19,7 @@ from torch import Tensor
 from pamd import durable
 from pamd.errors import CheckpointError, ResourceError
 
-__all__ = ["KEPT", "Checkpoint", "newest", "write"]
+__all__ = ["KEPT", "Checkpoint", "any_in", "newest", "write"]
 
 KEPT = 2
 _TENSORS, _STATE, _COMPLETE = "tensors.safetensors", "state.json", "complete.json"
@@ -54,6 +54,11 @@ def write(directory: Path, decisions: int, tensors: Mapping[str, Tensor], state:
     for old in _all(directory)[KEPT:]:
         shutil.rmtree(old, ignore_errors=True)
     return final
+
+
+def any_in(directory: Path) -> bool:
+    """Whether there is a checkpoint, whole or not."""
+    return bool(_all(directory))
 
 
 def newest(directory: Path) -> tuple[Checkpoint | None, list[str]]:

@@ -1,113 +1,180 @@
-"""All that a run is, as data."""
+"""Everything that a run is, as data."""
 
 from __future__ import annotations
 
 import dataclasses
 import hashlib
+import json
 import re
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Literal
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
 
-from pamd.agent.agent import Precision
-from pamd.agent.method import Method, Scale
-from pamd.config import check_choice, check_positive, to_json
-from pamd.envs import EnvConfig, prepare_env
+from pamd.agent import AgentConfig, EncoderPart, Precision, Schedule
+from pamd.config import check_choice, check_whole, from_tree, to_tree
+from pamd.envs import EnvConfig, prepare_env, resolve_env
 from pamd.errors import ConfigError
+from pamd.learners import LearnerPart
+from pamd.methods import Method
 from pamd.replay import ReplayConfig
+from pamd.version import __version__
 
 if TYPE_CHECKING:
     from pamd.envs.distractors.split import Report
 
-__all__ = ["Runtime", "TrainConfig", "prepare", "run_name"]
+__all__ = ["Runtime", "TrainConfig", "config_text", "prepare", "read_config", "run_name"]
+
+LAYOUT = 2
+"""The layout of config.json. Another one is refused."""
 
 
 @dataclass(frozen=True)
 class Runtime:
-    """How a run is carried out; none of it changes what is computed, so none of it names the run."""
+    """How a run is executed. None of it changes what is computed, so none of it names the run."""
 
     device: str = "auto"
-    """"auto" takes CUDA where it is there."""
+    """cpu, cuda or auto, which takes CUDA where it is available"""
     threads: int | None = None
-    """CPU threads of torch; None: all cores."""
+    """CPU threads of torch; by default as many as this process may use"""
     video: Literal["off", "last", "all"] = "last"
-    """Which evaluations are filmed."""
+    """which evaluations are recorded as videos"""
     tensorboard: bool = True
+    """whether to write the logs for TensorBoard, too"""
     wandb: str | None = None
-    """A Weights & Biases project; None: off."""
+    """a Weights & Biases project; by default none"""
 
     def __post_init__(self) -> None:
         check_choice("runtime", "video", self.video, ("off", "last", "all"))
-        check_positive("runtime", threads=self.threads)
+        if self.threads is not None:
+            check_whole("runtime", "threads", self.threads, 1)
 
 
 @dataclass(frozen=True)
 class TrainConfig:
-    """One run. Budgets are in decisions: one decision = one update = `action_repeat` simulator frames."""
+    """One run. Budgets are in decisions; a decision is `env.action_repeat` simulator frames.
+
+    Every value that a run uses is in this record, defaults included.
+    """
 
     env: EnvConfig
+    encoder: EncoderPart
     method: Method
-    scale: Scale = field(default_factory=Scale)
-    seed: int = 0
-    decisions: int = 1_000_000
-    replay: ReplayConfig = field(default_factory=ReplayConfig)
-    evaluate_every: int = 10_000
-    evaluate_episodes: int = 10
-    checkpoint_every: int = 10_000
-    log_every: int = 500
+    learner: LearnerPart
+    schedule: Schedule = "sequential"
+    """Critic and representation one after the other, or in one backward pass."""
+    isolate_metric: bool = False
+    """A second encoder learns from the metric loss alone, beside an agent without it."""
     precision: Precision = "float32"
     """Of an update's forward passes. bfloat16 pays where the hardware computes in it: most GPUs, few CPUs."""
+    scale: str = "paper"
+    """The name of the scale that the sizes were taken from."""
+    seed: int = 0
+    """Of weights, environment, replay and exploration."""
+    decisions: int = 1_000_000
+    """The budget. A run can be extended, so it is no part of the run's identity."""
+    replay: ReplayConfig = field(default_factory=ReplayConfig)
+    evaluate_every: int = 10_000
+    """Decisions between evaluations."""
+    evaluate_episodes: int = 10
+    """Episodes of an evaluation."""
+    checkpoint_every: int = 10_000
+    """Decisions between checkpoints."""
+    log_every: int = 500
+    """Decisions between rows of the log."""
     runtime: Runtime = field(default_factory=Runtime)
 
     def __post_init__(self) -> None:
-        check_positive(
-            "training",
-            decisions=self.decisions,
-            evaluate_every=self.evaluate_every,
-            evaluate_episodes=self.evaluate_episodes,
-            checkpoint_every=self.checkpoint_every,
-            log_every=self.log_every,
-        )
-        check_choice("training", "precision", self.precision, ("float32", "bfloat16"))
-        if self.seed < 0:
-            raise ConfigError(f"training: seed must be at least 0, got {self.seed}")
-        for name in ("size", "frame_stack"):
-            shown, read = getattr(self.env, name), getattr(self.scale, name)
-            if shown != read:
-                raise ConfigError(
-                    f"training: env.{name} is {shown} but scale.{name} is {read};"
-                    " the networks read what the environment shows, so they must agree"
-                )
-        batch, random = self.scale.batch, self.method.sac.random_decisions
-        if self.decisions <= random:
+        for name in ("decisions", "evaluate_every", "evaluate_episodes", "checkpoint_every", "log_every"):
+            check_whole("training", name, getattr(self, name), 1)
+        check_whole("training", "seed", self.seed, 0)
+        object.__setattr__(self, "env", resolve_env(self.env))
+        object.__setattr__(self, "method", self.method.resolved)
+        _ = self.agent  # its own checks
+        self.encoder.cls.check(self.encoder.options, self.env.observation_shape)
+        self._check_sizes()
+
+    @property
+    def agent(self) -> AgentConfig:
+        """What the agent is made of."""
+        return AgentConfig(self.encoder, self.method, self.learner, self.schedule, self.isolate_metric, self.precision)
+
+    @property
+    def label(self) -> str:
+        """The method as tables call it: "simsr+pamd", "sac", "drqv2:simsr+pamd"."""
+        learner, method = self.learner.name, self.method.name
+        if method == "none":
+            return learner
+        return method if learner == "sac" else f"{learner}:{method}"
+
+    def _check_sizes(self) -> None:
+        learner = self.learner.options
+        if self.decisions <= learner.random_decisions:
             raise ConfigError(
-                f"training: {self.decisions} decisions end within the {random} random ones, before anything is learned;"
-                " raise decisions or lower method.sac.random_decisions"
+                f"training: decisions must exceed learner.random_decisions,"
+                f" got {self.decisions} and {learner.random_decisions}"
             )
-        if self.replay.capacity <= batch:
-            raise ConfigError(f"training: replay.capacity {self.replay.capacity} must be above the batch of {batch}")
-        if batch > random:
+        if self.replay.capacity <= learner.batch:
             raise ConfigError(
-                f"training: a batch of {batch} cannot be drawn after {random} random decisions;"
-                " raise method.sac.random_decisions or lower scale.batch"
+                f"training: replay.capacity must exceed learner.batch, got {self.replay.capacity} and {learner.batch}"
+            )
+        if learner.batch > learner.random_decisions:
+            raise ConfigError(
+                f"training: learner.batch must not exceed learner.random_decisions, after which the first batch is"
+                f" drawn, got {learner.batch} and {learner.random_decisions}"
             )
 
 
 def prepare(config: TrainConfig, report: Report | None = None) -> TrainConfig:
-    """`config` with the clips of its distractor chosen and named by content, so that its run means no others."""
+    """`config` with the videos of its distractor chosen and named by content, so that the run means no others."""
     env = prepare_env(config.env, report)
     if env.distractor is not None and env.distractor.split != "train":
-        raise ConfigError("training: env.distractor.split must be train; evaluation shows the unseen clips by itself")
+        raise ConfigError("training: env.distractor.split must be train; evaluation shows the unseen videos by itself")
     return dataclasses.replace(config, env=env)
 
 
 def run_name(config: TrainConfig) -> str:
-    """task_method_seed_hash: the same for the same computation, whatever its runtime."""
-    science = dataclasses.replace(config, runtime=Runtime())
-    if config.env.distractor is not None and config.env.distractor.train:
-        # Clips are named by their content; where the files lie does not matter.
-        distractor = dataclasses.replace(config.env.distractor, videos=None)
-        science = dataclasses.replace(science, env=dataclasses.replace(config.env, distractor=distractor))
-    digest = hashlib.sha256(to_json(science).encode()).hexdigest()[:8]
-    where = config.env.task + (f"+{config.env.distractor.name}" if config.env.distractor else "")
-    task, method = (re.sub(r"[^\w+.-]|\.\.", "-", name) for name in (where, config.method.name))
+    """task_method_seed_hash: the same for the same computation, whatever its runtime and budget."""
+    digest = hashlib.sha256(json.dumps(identity(config), sort_keys=True).encode()).hexdigest()[:8]
+    task = config.env.task + (f"+{config.env.distractor.name}" if config.env.distractor else "")
+    task, method = (re.sub(r"[^\w+.-]|\.\.", "-", name) for name in (task, config.label))
     return f"{task}_{method}_s{config.seed}_{digest}"
+
+
+def identity(config: TrainConfig) -> dict[str, Any]:
+    """What makes two runs the same computation, as plain data."""
+    tree = to_tree(config)
+    del tree["runtime"], tree["decisions"]
+    distractor = tree["env"]["distractor"]
+    if distractor is not None and distractor["train"]:
+        distractor["videos"] = None  # Videos are named by their content; where the files lie does not matter.
+    return tree
+
+
+def config_text(config: TrainConfig) -> str:
+    """The text of a run's config.json."""
+    tree = {"layout": LAYOUT, "pamd": __version__, **to_tree(config)}
+    return json.dumps(tree, indent=2, sort_keys=True) + "\n"
+
+
+def read_config(path: Path) -> TrainConfig:
+    """The config in a file: a run's config.json, or one written by hand."""
+    try:
+        tree = json.loads(path.read_text())
+    except OSError as error:
+        raise ConfigError(f"cannot read the config file {path}: {error.strerror or error}") from None
+    except (ValueError, RecursionError) as error:
+        raise ConfigError(f"{path} is not valid JSON: {error}") from None
+    return parse_config(tree, str(path))
+
+
+def parse_config(tree: Any, what: str) -> TrainConfig:
+    """The config in a JSON tree of the present layout."""
+    if not isinstance(tree, dict):
+        raise ConfigError(f"{what} must hold a JSON object, got {type(tree).__name__}")
+    if tree.get("layout") != LAYOUT:
+        layout, version = tree.get("layout", 1), tree.get("pamd", "0.1.0")
+        raise ConfigError(
+            f"{what} has config layout {layout!r}, written by pamd {version}; this version reads layout {LAYOUT}."
+            " Train the run again, or read it with the version that wrote it"
+        )
+    return from_tree(TrainConfig, {k: v for k, v in tree.items() if k not in ("layout", "pamd")}, what)

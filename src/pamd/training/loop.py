@@ -1,4 +1,4 @@
-"""The loop: evaluate, save, act, step, update. One screen; what it holds is in `session`."""
+"""The loop: evaluate, save, act, step, update. What it holds is in `session`."""
 
 from __future__ import annotations
 
@@ -10,16 +10,18 @@ from pathlib import Path
 from types import FrameType
 from typing import Protocol
 
-import torch
+import numpy as np
 
-from pamd.agent.meters import read_meters, warnings
-from pamd.errors import CheckpointError, DivergenceError, PamdError, RunInterrupted
+from pamd.errors import CheckpointError, ConfigError, DivergenceError, PamdError, RunInterrupted
+from pamd.replay import Replay
+from pamd.representation.meters import read_meters, warnings
 from pamd.training import checkpoint
 from pamd.training.clock import Every, Stopwatch
 from pamd.training.config import Runtime, TrainConfig, prepare
 from pamd.training.evaluate import evaluate
 from pamd.training.run import RunDirectory
-from pamd.training.session import Session
+from pamd.training.session import Session, replay_plan
+from pamd.training.threads import oversubscribed, torch_threads
 from pamd.training.video import write_video
 from pamd.types import Batch
 
@@ -27,13 +29,13 @@ __all__ = ["Observer", "decide", "learn", "resume", "train"]
 
 
 class Observer(Protocol):
-    """Who wants to watch: a progress display."""
+    """What watches a run: a progress display."""
 
     def progress(self, session: Session) -> None:
         """Called after every decision."""
 
     def say(self, message: str) -> None:
-        """Something a person should know."""
+        """Show a message to the user."""
 
 
 class _Nobody:
@@ -45,24 +47,35 @@ class _Nobody:
 
 
 def train(config: TrainConfig, root: str | Path = "runs", observer: Observer | None = None) -> Path:
-    """Train, and return the run directory. A run of the same config that was interrupted goes on."""
+    """Train, and return the run directory. An interrupted run of the same config continues.
+
+    A finished run of the same config with a smaller budget is extended to this one.
+    """
     return _run(RunDirectory.create(Path(root), prepare(config)), observer or _Nobody())
 
 
-def resume(path: str | Path, runtime: Runtime | None = None, observer: Observer | None = None) -> Path:
-    """Go on with the run in `path` from its newest whole checkpoint."""
-    return _run(RunDirectory.open(Path(path), runtime), observer or _Nobody())
+def resume(
+    path: str | Path,
+    runtime: Runtime | None = None,
+    observer: Observer | None = None,
+    *,
+    decisions: int | None = None,
+) -> Path:
+    """Continue the run in `path` from its newest whole checkpoint; `decisions` raises its budget."""
+    run = RunDirectory.open(Path(path), runtime)
+    if decisions is not None and decisions < run.config.decisions:
+        raise ConfigError(f"{path} has a budget of {run.config.decisions} decisions; it cannot shrink to {decisions}")
+    run.extend(decisions or run.config.decisions)
+    return _run(run, observer or _Nobody())
 
 
 def _run(run: RunDirectory, observer: Observer) -> Path:
-    if run.status().get("state") == "finished":
-        observer.say(f"{run.path} is finished already")
+    if _finished(run):
+        observer.say(f"{run.path} is finished already, with {run.config.decisions} decisions")
         return run.path
-    run.lock()
-    try:
-        session = Session(run)
+    with run.locked(), torch_threads(run.config.runtime.threads) as threads:
+        session = _open(run, threads, observer)
         try:
-            _begin_or_restore(session, observer)
             with _stop_signals() as stop:
                 _loop(session, observer, stop)
             run.write_status("finished", **session.budget._asdict(), seconds=round(session.seconds, 1))
@@ -74,21 +87,54 @@ def _run(run: RunDirectory, observer: Observer) -> Path:
             raise
         finally:
             session.close()
-    finally:
-        run.unlock()
     return run.path
+
+
+def _finished(run: RunDirectory) -> bool:
+    status = run.status()
+    return status.get("state") == "finished" and status.get("decisions", 0) >= run.config.decisions
+
+
+def _open(run: RunDirectory, threads: int, observer: Observer) -> Session:
+    """The session at its beginning or at its newest checkpoint. A new run that is refused leaves no directory."""
+    session = None
+    try:
+        _make_room(run)
+        run.write_versions()
+        session = Session(run, threads)
+        _begin_or_restore(session, observer)
+    except PamdError as error:
+        if session is not None:
+            session.close()
+        if run.new:
+            run.remove()
+        else:
+            run.write_status("failed", error=str(error))
+        raise
+    return session
+
+
+def _make_room(run: RunDirectory) -> None:
+    """Enlarge the replay of a run whose budget has been raised, and store the budget."""
+    if run.config.decisions > RunDirectory.open(run.path).config.decisions:
+        # The replay first: stopped between the two, the run still fits its config.
+        if checkpoint.any_in(run.checkpoints):
+            Replay.grow(run.replay, replay_plan(run.config)[0].capacity)
+        run.write_config()
 
 
 def _begin_or_restore(session: Session, observer: Observer) -> None:
     found, complaints = checkpoint.newest(session.run.checkpoints)
     for complaint in complaints:
-        observer.say(f"{complaint}; falling back to the one before")
+        observer.say(f"{complaint}; using the one before it")
     if found is not None:
         tensors, state, path = found
         session.restore(tensors, state)
         observer.say(f"resuming {session.run.path} from checkpoint {path.name}")
     elif complaints:
-        raise CheckpointError(f"no whole checkpoint is left in {session.run.checkpoints}; remove the run to start anew")
+        raise CheckpointError(
+            f"{session.run.checkpoints} has no whole checkpoint left; delete the run directory to start again"
+        )
     else:
         session.begin()
 
@@ -109,7 +155,7 @@ def _loop(session: Session, observer: Observer, stop: _Stop) -> None:
             saved_at = decisions
             run.write_status("running", **session.budget._asdict())
         if stop.asked:
-            raise RunInterrupted(f"{run.path} was stopped at decision {decisions}; `pamd resume {run.path}` goes on")
+            raise RunInterrupted(f"{run.path} stopped at decision {decisions}; continue with `pamd resume {run.path}`")
         if last:
             return
         decide(session, clock)
@@ -119,7 +165,7 @@ def _loop(session: Session, observer: Observer, stop: _Stop) -> None:
 
 
 def _say_once(session: Session, observer: Observer) -> None:
-    """Hand on what the meters warn of, each kind once: its first words are its name."""
+    """Show the warnings of the meters, each kind once. The first word of a warning is its kind."""
     for warning in session.warnings:
         kind = warning.partition(":")[0]
         if kind not in session.warned:
@@ -130,20 +176,18 @@ def _say_once(session: Session, observer: Observer) -> None:
 
 def decide(session: Session, clock: Stopwatch) -> None:
     """One decision: act, step, store."""
-    agent, env, sac = session.agent, session.env, session.config.method.sac
+    agent, env, budget = session.agent, session.env, session.budget
     with clock.section("act"):
-        if session.budget.decisions < sac.random_decisions:
+        if budget.decisions < session.config.learner.options.random_decisions:
             action = session.rng.uniform(-1, 1, env.action_space.shape).astype("float32")
         else:
-            action = agent.act(session.obs, explore=True)
+            action = agent.act(session.obs, explore=True, decisions=budget.decisions)
     with clock.section("environment"):
         session.obs, reward, terminated, truncated, info = env.step(action)
     session.replay.add(action, float(reward), terminated, info["frame"])
     session.episode_return += float(reward)
     session.episode_length += 1
-    budget = session.budget
     session.budget = budget._replace(decisions=budget.decisions + 1, frames=budget.frames + info["frames"])
-    agent.synchronise(session.budget.decisions)
     if terminated or truncated:
         row = {"return": session.episode_return, "length": session.episode_length, "episode": env.episode}
         session.logs.write("train", {"kind": "episode", **session.budget._asdict(), **row})
@@ -152,49 +196,61 @@ def decide(session: Session, clock: Stopwatch) -> None:
 
 
 def learn(session: Session, clock: Stopwatch) -> None:
-    """The updates that this decision brings, and their log row."""
-    config, sac = session.config, session.config.method.sac
-    past = session.budget.decisions - sac.random_decisions
-    if past < 0:
-        return
-    for _ in range(sac.first_updates if past == 0 else 1):
+    """The updates that this decision brings, and a row of the log where one is due."""
+    learner, decisions, batch = session.config.learner.options, session.budget.decisions, None
+    for _ in range(learner.updates_due(decisions)):
         with clock.section("sample"):
-            batch = _to(session.replay.sample(config.scale.batch, session.rng), session.device)
+            batch = session.sample(session.rng)
         with clock.section("update"):
-            metrics = session.agent.update(batch)
+            metrics = session.agent.update(batch, decisions)
         session.budget = session.budget._replace(updates=session.budget.updates + 1)
         session.metrics.update(metrics)
-        # On CUDA asking at every update would stall the device; there it is asked before a row and a checkpoint.
+        # On CUDA, reading values at every update would stall the device; there it waits for a row or a checkpoint.
         if session.device.type == "cpu":
             _check_finite(session)
-    if session.budget.decisions % config.log_every == 0:
-        _check_finite(session)
-        values = {name: float(value) for name, value in session.metrics.items()}
-        with clock.section("meters"):
-            meters = read_meters(session.agent, batch)
-        session.warnings += warnings(meters)
-        session.logs.write("train", {"kind": "update", **session.budget._asdict(), **values, **meters})
-        _log_time(session, clock)
+    if decisions % session.config.log_every == 0 and session.budget.updates:
+        # Where this decision brought no update, a batch of its own serves: the same one after a resume.
+        rng = np.random.default_rng([session.config.seed, 2, decisions])
+        _log_update(session, clock, session.sample(rng) if batch is None else batch)
+
+
+def _log_update(session: Session, clock: Stopwatch, batch: Batch) -> None:
+    _check_finite(session)
+    values = {name: float(value) for name, value in session.metrics.items()}
+    with clock.section("meters"):
+        meters = read_meters(
+            session.agent.measured,
+            batch.obs,
+            batch.action,
+            batch.reward,
+            batch.next_obs,
+            seed=session.agent.updates,
+            learning_rate=session.config.learner.options.learning_rate,
+        )
+    session.warnings += warnings(meters)
+    session.logs.write("train", {"kind": "update", **session.budget._asdict(), **values, **meters})
+    _log_time(session, clock)
 
 
 def _log_time(session: Session, clock: Stopwatch) -> None:
     whole, shares = clock.read()
     session.seconds += whole
     rate = session.config.log_every / whole if whole else 0.0
+    session.warnings += [sentence] if (sentence := oversubscribed(session.threads)) else []
     row = {"seconds": round(session.seconds, 3), "decisions_per_second": round(rate, 3), **shares}
     session.logs.write("timing", {**session.budget._asdict(), **row})
 
 
 def _evaluate(session: Session, clock: Stopwatch, stop: _Stop, last: bool) -> None:
     config = session.config
-    film = config.runtime.video == "all" or (config.runtime.video == "last" and last)
+    record = config.runtime.video == "all" or (config.runtime.video == "last" and last)
     with clock.section("evaluation"):
         row, frames = evaluate(
             session.agent,
             config.env,
             config.seed,
             config.evaluate_episodes,
-            film=film,
+            record=record,
             stop=lambda: stop.asked,
         )
     if not row:
@@ -207,30 +263,23 @@ def _evaluate(session: Session, clock: Stopwatch, stop: _Stop, last: bool) -> No
 
 
 def _check_finite(session: Session) -> None:
-    """Raise DivergenceError where the newest value of a metric is not finite."""
+    """Raise DivergenceError if the newest value of a metric is not finite."""
     bad = [name for name, value in session.metrics.items() if not math.isfinite(value)]
     if bad:
         raise DivergenceError(
             f"{', '.join(bad)} became NaN or infinite at update {session.budget.updates};"
-            f" the checkpoints in {session.run.checkpoints} are from before it"
+            f" the checkpoints in {session.run.checkpoints} are older and unharmed"
         )
 
 
-def _to(batch: Batch, device: torch.device) -> Batch:
-    if device.type == "cpu":
-        return batch
-    moved = (getattr(batch, name).to(device) for name in ("obs", "action", "reward", "next_obs", "not_done"))
-    return Batch(*moved)
-
-
 class _Stop:
-    """Set by SIGINT or SIGTERM; the loop looks at it between decisions."""
+    """Set by SIGINT or SIGTERM; the loop reads it between decisions."""
 
     def __init__(self) -> None:
         self.asked = False
 
     def __call__(self, number: int, frame: FrameType | None) -> None:
-        if self.asked:  # asked twice: at once
+        if self.asked:  # the second signal stops at once
             raise KeyboardInterrupt
         self.asked = True
 
@@ -240,7 +289,7 @@ def _stop_signals() -> Iterator[_Stop]:
     stop = _Stop()
     try:
         before = {number: signal.signal(number, stop) for number in (signal.SIGINT, signal.SIGTERM)}
-    except ValueError:  # not the main thread: whoever runs it there handles its own signals
+    except ValueError:  # not the main thread: its owner handles signals
         before = {}
     try:
         yield stop

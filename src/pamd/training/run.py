@@ -6,20 +6,23 @@ import dataclasses
 import fcntl
 import json
 import os
+import shutil
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 from pamd import durable
-from pamd.config import from_json, to_json
 from pamd.errors import ResourceError, RunError, nearest
-from pamd.training.config import Runtime, TrainConfig, run_name
+from pamd.training.config import Runtime, TrainConfig, config_text, read_config, run_name
+from pamd.training.versions import versions
 
 __all__ = ["RunDirectory", "write_atomically"]
 
 
 def write_atomically(path: Path, text: str) -> None:
-    """Replace a file by its whole new content, or leave it as it was."""
+    """Replace a file's content as a whole, or leave it as it was."""
     try:
         durable.replace(path, text.encode())
     except OSError as error:
@@ -29,64 +32,84 @@ def write_atomically(path: Path, text: str) -> None:
 class RunDirectory:
     """Paths of one run, its config and its status.
 
-    config.json, train.jsonl, eval.jsonl, timing.jsonl, status.json, checkpoints/, replay/, video/, tensorboard/.
+    config.json, versions.json, train.jsonl, eval.jsonl, timing.jsonl, status.json, checkpoints/, replay/, video/,
+    tensorboard/.
     """
 
-    def __init__(self, path: Path, config: TrainConfig) -> None:
-        self.path, self.config = path, config
+    def __init__(self, path: Path, config: TrainConfig, new: bool = False) -> None:
+        self.path, self.config, self.new = path, config, new
         self.checkpoints, self.replay, self.video = path / "checkpoints", path / "replay", path / "video"
-        self._lock: IO[str] | None = None
 
     @staticmethod
     def create(root: Path, config: TrainConfig) -> RunDirectory:
-        """The directory of `config` below `root`, made if it is not there."""
+        """The directory of `config` below `root`. It is made if it is not there; `new` says so."""
         path = root / run_name(config)
         if (path / "config.json").exists():
-            found = RunDirectory.open(path)
+            found = RunDirectory.open(path, config.runtime)
             if run_name(found.config) != run_name(config):
                 raise RunError(f"{path} holds a run of another config; remove it or choose another --runs directory")
-            return RunDirectory(path, config)
+            found.extend(config.decisions)
+            return found
         try:
             path.mkdir(parents=True, exist_ok=True)
         except OSError as error:
-            raise RunError(f"cannot make the run directory {path}: {error}") from None
-        write_atomically(path / "config.json", to_json(config) + "\n")
-        return RunDirectory(path, config)
+            raise RunError(f"cannot create the run directory {path}: {error}") from None
+        run = RunDirectory(path, config, new=True)
+        run.write_config()
+        return run
 
     @staticmethod
     def open(path: Path, runtime: Runtime | None = None) -> RunDirectory:
-        """The run in `path`; `runtime` replaces how it is carried out."""
+        """The run in `path`; `runtime` replaces the way it is executed."""
         file = path / "config.json"
         if not file.is_file():
             siblings = [p.parent.name for p in path.parent.glob("*/config.json")]
             hint = nearest(path.name, siblings)
-            raise RunError(f"{path} is no run directory: it has no config.json" + (f"; near: {hint}" if hint else ""))
-        try:
-            text = file.read_text()
-        except (OSError, UnicodeDecodeError) as error:
-            raise RunError(f"{file} cannot be read: {error}") from None
-        config = from_json(TrainConfig, text, str(file))
+            meant = f" Did you mean {path.parent / hint}?" if hint else ""
+            raise RunError(f"{path} is not a run directory: it has no config.json.{meant}")
+        config = read_config(file)
         if runtime is not None:
             config = dataclasses.replace(config, runtime=runtime)
         return RunDirectory(path, config)
 
-    def lock(self) -> None:
-        """Take the run for this process; RunError where another one has it."""
+    def write_config(self) -> None:
+        """Write config.json."""
+        write_atomically(self.path / "config.json", config_text(self.config))
+
+    def extend(self, decisions: int) -> None:
+        """Raise the budget to `decisions`; a smaller number changes nothing."""
+        if decisions > self.config.decisions:
+            self.config = dataclasses.replace(self.config, decisions=decisions)
+
+    def write_versions(self) -> None:
+        """Record which software carries on with the run, in versions.json."""
+        file = self.path / "versions.json"
         try:
-            self._lock = (self.path / ".lock").open("w")
+            entries = list(json.loads(file.read_text()))
+        except (OSError, ValueError, TypeError):
+            entries = []
+        now = versions()
+        if not entries or entries[-1] != now:
+            write_atomically(file, json.dumps([*entries, now], indent=1) + "\n")
+
+    def remove(self) -> None:
+        """Delete the directory, if this object made it: a start that was refused leaves nothing behind."""
+        if self.new:
+            shutil.rmtree(self.path, ignore_errors=True)
+
+    @contextmanager
+    def locked(self) -> Iterator[None]:
+        """Hold the run for this process; RunError where another process holds it."""
+        try:
+            file = (self.path / ".lock").open("w")
         except OSError as error:
             raise RunError(f"cannot write in the run directory {self.path}: {error}") from None
-        try:
-            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            self._lock.close()
-            raise RunError(f"{self.path} is in use by another process") from None
-
-    def unlock(self) -> None:
-        """Give it back."""
-        if self._lock is not None:
-            self._lock.close()
-            self._lock = None
+        with file:
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except OSError:
+                raise RunError(f"{self.path} is in use by another process") from None
+            yield
 
     def write_status(self, state: str, **fields: Any) -> None:
         """running, finished, interrupted or failed, and how far."""
@@ -94,7 +117,7 @@ class RunDirectory:
         write_atomically(self.path / "status.json", json.dumps(row, indent=1) + "\n")
 
     def status(self) -> dict[str, Any]:
-        """The last status, or {} where there is none that can be read: it is only what a run says of itself."""
+        """The last status, or {} where none can be read."""
         try:
             return dict(json.loads((self.path / "status.json").read_text()))
         except (OSError, ValueError, TypeError):

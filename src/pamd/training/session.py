@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from typing import Any
 
 import numpy as np
@@ -18,7 +17,7 @@ from pamd.training.allocator import keep_freed_memory
 from pamd.training.config import TrainConfig
 from pamd.training.log import Logs
 from pamd.training.run import RunDirectory
-from pamd.types import Budget
+from pamd.types import Batch, Budget
 
 __all__ = ["Session", "replay_plan"]
 
@@ -26,26 +25,23 @@ __all__ = ["Session", "replay_plan"]
 class Session:
     """Environment, replay, agent, logs and counters of one run."""
 
-    def __init__(self, run: RunDirectory) -> None:
+    def __init__(self, run: RunDirectory, threads: int) -> None:
         config = run.config
-        self.run, self.config = run, config
+        self.run, self.config, self.threads = run, config, threads
+        self.device = device_of(config.runtime.device)
         self.env = build_env(config.env, seed=config.seed)
-        channels, height, width = self.env.observation_space.shape or ()
-        self._frame_shape = (channels // config.env.frame_stack, height, width)
+        observation_shape = self.env.observation_space.shape or ()
+        self._frame_shape = (observation_shape[0] // config.env.frame_stack, *observation_shape[1:])
         self._action_dim = int(self.env.action_space.shape[0])  # type: ignore[index]
         capacity, margin = replay_plan(config)
         check_resources(forecast(capacity, self._frame_shape, self._action_dim, margin), run.replay)
-        self.device = device_of(config.runtime.device)
-        torch.set_num_threads(config.runtime.threads or os.cpu_count() or 1)
         keep_freed_memory()
         self.agent = Agent(
-            config.method,
-            config.scale,
+            config.agent,
+            observation_shape=observation_shape,
             action_dim=self._action_dim,
             seed=config.seed,
-            channels=self._frame_shape[0],
             device=self.device,
-            precision=config.precision,
         )
         self.logs = Logs(run)
         # Draws batches and the actions of the random phase.
@@ -57,9 +53,9 @@ class Session:
         self.last_return: float | None = None
         self.episode_return, self.episode_length = 0.0, 0
         self.metrics: dict[str, torch.Tensor | float] = {}
-        """Each metric's newest value: not every update brings all, the actor's come with every second."""
+        """The newest value of each metric. Not every update brings all of them."""
         self.warnings: list[str] = []
-        """What the meters said and nobody has been told yet."""
+        """Warnings of the meters that the user has not seen yet."""
         self.warned: set[str] = set()
         self.replay: Replay
         self.obs: NDArray[np.uint8]
@@ -76,7 +72,7 @@ class Session:
             frame_stack=config.env.frame_stack,
             margin=margin,
             directory=self.run.replay,
-            overwrite=True,  # what a run left that was killed before its first checkpoint
+            overwrite=True,  # files of a run that was killed before its first checkpoint
         )
         self.begin_episode()
 
@@ -85,6 +81,12 @@ class Session:
         self.obs, info = self.env.reset()
         self.replay.start(info["frame"])
         self.episode_return, self.episode_length = 0.0, 0
+
+    def sample(self, rng: np.random.Generator) -> Batch:
+        """A batch for the learner, on its device."""
+        learner = self.config.learner.options
+        batch = self.replay.sample(learner.batch, rng, n_step=learner.n_step, gamma=learner.gamma)
+        return batch.to(self.device)
 
     def save(self) -> None:
         """Write a checkpoint of this very moment."""
@@ -103,7 +105,7 @@ class Session:
         checkpoint.write(self.run.checkpoints, self.budget.decisions, self.agent.tensors(), state)
 
     def restore(self, tensors: dict[str, torch.Tensor], state: dict[str, Any]) -> None:
-        """Be where `save` was called."""
+        """Return to where `save` was called."""
         try:
             self.agent.load(tensors)
             self.budget = Budget(**state["budget"])
@@ -116,9 +118,7 @@ class Session:
             self.replay = Replay.open(self.run.replay, state=state["replay"])
             obs = self.env.restore(state["env"])
         except (KeyError, RuntimeError, TypeError, ValueError) as error:
-            raise CheckpointError(
-                f"the checkpoint in {self.run.checkpoints} is of another kind of run: {error}"
-            ) from None
+            raise CheckpointError(f"the checkpoint in {self.run.checkpoints} does not fit this run: {error}") from None
         if obs is None:
             raise CheckpointError(f"the checkpoint in {self.run.checkpoints} has no running episode")
         self.obs = obs
@@ -129,7 +129,7 @@ class Session:
 
 def replay_plan(config: TrainConfig) -> tuple[ReplayConfig, int]:
     """How many frames the replay keeps, and the margin on disk that keeps two checkpoints whole."""
-    # A run of N decisions never fills more than N slots and one a episode; ten decisions an episode are assumed.
+    # A run of N decisions fills at most N slots and one per episode. Episodes of ten decisions are assumed.
     needed = config.decisions + config.decisions // 10 + 1000
     capacity = ReplayConfig(min(config.replay.capacity, needed), config.replay.storage)
     between = min(config.checkpoint_every, config.decisions)

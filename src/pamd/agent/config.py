@@ -1,0 +1,55 @@
+"""What an agent is made of, as data."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Literal, get_args
+
+from pamd.config import Part, check_choice
+from pamd.encoders import ENCODERS
+from pamd.errors import ConfigError
+from pamd.learners import LearnerPart
+from pamd.methods import Method
+from pamd.registry import Registry
+
+__all__ = ["AgentConfig", "EncoderPart", "Precision", "Schedule"]
+
+Schedule = Literal["sequential", "joint"]
+"""The critic's step, then the representation's; or one backward pass for all losses, with one optimiser state."""
+Precision = Literal["float32", "bfloat16"]
+"""Of the forward passes of an update. Weights, optimisers and acting are always float32."""
+
+
+@dataclass(frozen=True)
+class EncoderPart(Part):
+    """A registered encoder with its options."""
+
+    kind = "encoder"
+
+    @staticmethod
+    def registry() -> Registry[Any]:
+        return ENCODERS
+
+
+@dataclass(frozen=True)
+class AgentConfig:
+    """What an agent is made of."""
+
+    encoder: EncoderPart
+    method: Method
+    learner: LearnerPart
+    schedule: Schedule = "sequential"
+    isolate_metric: bool = False
+    precision: Precision = "float32"
+
+    def __post_init__(self) -> None:
+        check_choice("agent", "schedule", self.schedule, get_args(Schedule))
+        check_choice("agent", "precision", self.precision, get_args(Precision))
+        if self.isolate_metric and self.method.distance is None:
+            raise ConfigError(f"isolate_metric requires a metric loss, and method {self.method.name!r} has none")
+        operator, gamma = self.method.operator, self.learner.options.gamma
+        if operator is not None and operator.options.gamma != gamma:
+            raise ConfigError(
+                f"learner.gamma is {gamma} but method.operator.gamma is {operator.options.gamma}; they must be equal"
+                " (method.operator.c_T weights the next states apart)"
+            )

@@ -1,0 +1,134 @@
+"""Latents: which states the run's encoder and distance hold for alike, and what that has to do with behaviour."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from pamd.diagnostics import pairings
+from pamd.diagnostics.pairings import Array, denoising_factor, nearest_rows, rank_correlation
+from pamd.diagnostics.source import Progress, quiet
+from pamd.diagnostics.states import States, play
+from pamd.distances import Distance, distance
+from pamd.errors import ShapeError
+from pamd.training import Trained, load
+
+__all__ = ["LatentReport", "latents"]
+
+SecondView = Callable[[NDArray[np.uint8]], NDArray[np.uint8]]
+"""Observations [N, k*C, H, W] -> the same states before another background."""
+
+APART = 5
+"""Neighbours are sought among other episodes and among states at least this many collected states away: the frame after
+a frame is always its neighbour, and says nothing."""
+
+
+@dataclass(frozen=True)
+class LatentReport:
+    """N states under K comparisons: the run's distance by its name, "l2", and "state" where the simulator tells."""
+
+    method: str
+    states: States
+    latents: Array
+    """[N, d]"""
+    distances: dict[str, Array]
+    """comparison -> [N, N]"""
+    neighbours: dict[str, NDArray[np.int64]]
+    """comparison -> [N, k]"""
+    queries: NDArray[np.int64]
+    """[Q]: the states whose neighbours are shown"""
+    correlations: dict[str, dict[str, float]]
+    """comparison -> Spearman's over all pairs with the difference of "value", "reward", and with "state" distance"""
+    agreement: dict[str, float]
+    """comparison -> share of its k neighbours that are also neighbours in the simulator's state"""
+    maps: dict[str, tuple[Array, Array]]
+    """"pca" of the latents, "mds" of the run's distance: [N, 2] and the share of each axis [2]"""
+    denoising: dict[str, float]
+    """comparison -> denoising factor, where there is a distractor with clips or a second view was given"""
+
+
+def latents(
+    run: Path,
+    *,
+    states: int = 400,
+    episodes: int = 4,
+    neighbours: int = 4,
+    queries: int = 5,
+    seed: int = 0,
+    second_view: SecondView | None = None,
+    progress: Progress = quiet,
+) -> LatentReport:
+    """Look at the representation of the run in `run`, on fresh states of its policy.
+
+    `second_view` shows the same states before another background (another video); it gives the denoising factor.
+    """
+    trained = load(run)
+    seen = play(trained, states, episodes=episodes, seed=seed, progress=progress)
+    z = _encoded(trained, seen.obs)
+    learned, named = trained.distance, trained.config.method.distance
+    comparators: dict[str, Distance[Any]] = {"l2": distance("l2", latent_dim=z.shape[1])}
+    if learned is not None and named is not None:
+        comparators = {named.name: learned, **comparators}
+    with torch.no_grad():
+        measured = {name: _symmetric(d.all_pairs(z).numpy().astype(np.float64)) for name, d in comparators.items()}
+    if seen.simulator is not None:
+        measured["state"] = pairings.standardised_l2(seen.simulator)
+    close = _close_in_time(seen)
+    near = {name: nearest_rows(matrix, neighbours, close) for name, matrix in measured.items()}
+    flat = z.numpy().astype(np.float64)
+    factors: dict[str, float] = {}
+    with torch.no_grad():
+        for split, (one, other) in seen.views.items():
+            pair = _encoded(trained, one), _encoded(trained, other)
+            factors |= {f"{name}, {split} clips": denoising_factor(d, *pair) for name, d in comparators.items()}
+    if second_view is not None:
+        other = second_view(seen.obs)
+        if other.shape != seen.obs.shape:
+            raise ShapeError(f"second_view must keep the shape {list(seen.obs.shape)}, got {list(other.shape)}")
+        z_other = _encoded(trained, other)
+        factors |= {name: denoising_factor(d, z, z_other) for name, d in comparators.items()}
+    return LatentReport(
+        method=trained.config.label,
+        states=seen,
+        latents=flat,
+        distances=measured,
+        neighbours=near,
+        queries=np.linspace(0, len(seen) - 1, queries + 2).round().astype(np.int64)[1:-1],
+        correlations=_correlations(measured, seen),
+        agreement={name: pairings.overlap(near[name], near["state"]) for name in near} if "state" in near else {},
+        maps={"pca": pairings.pca(flat), "mds": pairings.classical_mds(next(iter(measured.values())))},
+        denoising=factors,
+    )
+
+
+@torch.no_grad()
+def _encoded(run: Trained, obs: NDArray[np.uint8]) -> torch.Tensor:
+    return torch.cat([run.representation.encode(chunk) for chunk in torch.as_tensor(obs).split(256)])
+
+
+def _symmetric(matrix: Array) -> Array:
+    """What is asked of a pair does not depend on its order; `mlp` is the one distance whose answer does."""
+    return np.asarray((matrix + matrix.T) / 2)
+
+
+def _close_in_time(states: States) -> NDArray[np.bool_]:
+    order = np.arange(len(states))
+    same_episode = states.episode[:, None] == states.episode
+    return np.asarray(same_episode & (np.abs(order[:, None] - order) < APART))
+
+
+def _correlations(measured: dict[str, Array], states: States) -> dict[str, dict[str, float]]:
+    upper = np.triu_indices(len(states), 1)
+    truths = {name: np.abs(x[:, None] - x) for name, x in (("value", states.value), ("reward", states.reward))}
+    if "state" in measured:
+        truths["state"] = measured["state"]
+    return {
+        name: {what: rank_correlation(matrix[upper], truth[upper]) for what, truth in truths.items()}
+        for name, matrix in measured.items()
+    }

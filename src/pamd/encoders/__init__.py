@@ -1,0 +1,22 @@
+"""Encoders by name. A new file here is a new encoder, with no other edit."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pamd.config import build, check_whole
+from pamd.encoders.base import ENCODERS, Encoder
+
+__all__ = ["ENCODERS", "Encoder", "encoder"]
+
+
+def encoder(name: str, *, observation_shape: tuple[int, ...], latent_dim: int, **options: Any) -> Encoder[Any]:
+    """The encoder called `name`, from observations of `observation_shape` to [B, latent_dim], as an `nn.Module`.
+
+    `options` are the fields of its config, e.g. ``filters=32`` of "conv" or ``hidden=256`` of "mlp".
+    """
+    cls = ENCODERS.get(name)
+    config = build(cls.Config, options, f"encoder {name!r}")
+    check_whole(f"encoder {name!r}", "latent_dim", latent_dim, 1)
+    cls.check(config, tuple(observation_shape))
+    return cls(config, tuple(observation_shape), latent_dim)

@@ -1,0 +1,94 @@
+"""Pixels to latents: 3 x 3 convolutions, which actor and critic share, and a linear projection."""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+
+from pamd.config import check_positive, check_whole
+from pamd.encoders.base import ENCODERS, Encoder
+from pamd.encoders.convolve import convolve
+from pamd.errors import ConfigError, ShapeError
+from pamd.initialisation import initialise
+
+__all__ = ["Conv", "ConvConfig", "as_pixels"]
+
+
+@dataclass(frozen=True)
+class ConvConfig:
+    """One convolution per stride, each with a kernel of 3 and a ReLU."""
+
+    filters: int = 32
+    """Channels of every layer."""
+    strides: tuple[int, ...] = (2, 1, 1, 1)
+    """Stride of each layer; their number is the depth."""
+
+    def __post_init__(self) -> None:
+        check_positive("encoder 'conv'", filters=self.filters)
+        if not self.strides:
+            raise ConfigError("encoder 'conv': strides must name at least one layer, got ()")
+        for stride in self.strides:
+            check_whole("encoder 'conv'", "each of strides", stride, 1)
+
+
+def as_pixels(obs: Tensor) -> Tensor:
+    """uint8 [B, C, H, W] as floats in [0, 1], channels last. Floats pass unchanged."""
+    # Reordering bytes and converting them after is a fifth faster than both at once.
+    x = obs.contiguous(memory_format=torch.channels_last).to(torch.get_default_dtype())
+    return x.div_(255) if obs.dtype == torch.uint8 else x
+
+
+@ENCODERS.register("conv")
+class Conv(Encoder[ConvConfig]):
+    """[B, C, H, W] uint8, or floats in [0, 1] -> [B, d]."""
+
+    Config = ConvConfig
+
+    @classmethod
+    def check(cls, config: ConvConfig, observation_shape: tuple[int, ...]) -> None:
+        if len(observation_shape) != 3:
+            raise ShapeError(
+                f"encoder 'conv' reads images [C, H, W], got observations of shape {list(observation_shape)};"
+                " use encoder 'mlp' for vectors"
+            )
+        for side in observation_shape[1:]:
+            if (sides := _sides(side, config.strides))[-1] < 1:
+                raise ConfigError(
+                    f"encoder 'conv': an image side of {side} is too small for strides {config.strides}: sides {sides}"
+                )
+
+    def __init__(self, config: ConvConfig, observation_shape: tuple[int, ...], latent_dim: int) -> None:
+        super().__init__(config, observation_shape, latent_dim)
+        channels, height, width = observation_shape
+        self.strides = config.strides
+        inputs = (channels, *itertools.repeat(config.filters, len(config.strides) - 1))
+        self.layers = nn.ModuleList(
+            nn.Conv2d(n, config.filters, kernel_size=3, stride=stride)
+            for n, stride in zip(inputs, config.strides, strict=True)
+        )
+        self.feature_dim = config.filters * _sides(height, config.strides)[-1] * _sides(width, config.strides)[-1]
+        initialise(self)
+        self.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
+        self.head = nn.Linear(self.feature_dim, latent_dim)
+        initialise(self.head)
+
+    def prepare(self, obs: Tensor) -> Tensor:
+        return as_pixels(obs)
+
+    def trunk(self, obs: Tensor) -> Tensor:
+        x = convolve(as_pixels(obs), *self.weights_and_biases(), self.strides)
+        # Channels last is twice as fast on a CPU. Flattened in that order, nothing is copied.
+        return x.permute(0, 2, 3, 1).flatten(1)
+
+    def weights_and_biases(self) -> tuple[list[Tensor], list[Tensor]]:
+        """[O, C, 3, 3] and [O], one of each per layer."""
+        layers = [layer for layer in self.layers if isinstance(layer, nn.Conv2d)]
+        return [layer.weight for layer in layers], [layer.bias for layer in layers if layer.bias is not None]
+
+
+def _sides(side: int, strides: tuple[int, ...]) -> list[int]:
+    """The image side before and after each layer."""
+    return list(itertools.accumulate(strides, lambda size, stride: (size - 3) // stride + 1, initial=side))

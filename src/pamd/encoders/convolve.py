@@ -1,0 +1,126 @@
+"""A stack of 3 x 3 convolutions with ReLU, with a backward pass written out by hand for the CPU.
+
+Most of an update is spent here. Two things make the library's backward slow on a CPU: each layer's gradient goes out to
+memory and back, and in channels-last order the kernel for the weights' gradient reaches half the rate of a matrix
+product. Here the batch goes backwards through all layers in pieces that stay in the cache, and the weights' gradient is
+a matrix product. `tests/encoders/test_convolve.py` holds it to autograd, docs/performance.md says what it brings.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.autograd.function import once_differentiable
+from torch.nn import functional as F
+
+__all__ = ["convolve"]
+
+_PIECE_BYTES = 8 * 2**20
+"""At most how much memory the first layer's output takes in a piece of the batch: a few of these fit the last cache."""
+
+
+def convolve(x: Tensor, weights: Sequence[Tensor], biases: Sequence[Tensor], strides: Sequence[int]) -> Tensor:
+    """x [B, C, H, W], channels last; weights [O, C, 3, 3]; biases [O]; one of each per layer -> [B, O, H', W'].
+
+    No gradient reaches x: it is pixels.
+    """
+    by_hand = x.device.type == "cpu" and torch.is_grad_enabled() and not torch.is_autocast_enabled("cpu")
+    if by_hand and not x.requires_grad and any(w.requires_grad for w in weights):
+        result: Tensor = _Stack.apply(x, tuple(strides), *weights, *biases)  # type: ignore[no-untyped-call]
+        return result
+    return _outputs(x, weights, biases, strides)[-1]
+
+
+def _outputs(x: Tensor, weights: Sequence[Tensor], biases: Sequence[Tensor], strides: Sequence[int]) -> list[Tensor]:
+    """Each layer's output, the input first."""
+    outputs = [x]
+    for weight, bias, stride in zip(weights, biases, strides, strict=True):
+        outputs.append(_layer(outputs[-1], weight, bias, stride))
+    return outputs
+
+
+def _layer(x: Tensor, weight: Tensor, bias: Tensor, stride: int) -> Tensor:
+    """ReLU of the convolution; where no gradient is recorded and oneDNN is there, in one go over memory."""
+    plain = torch.is_grad_enabled() or torch.is_autocast_enabled("cpu") or x.dtype != torch.float32
+    if plain or x.device.type != "cpu" or not _has_fused_layer():
+        return F.relu_(F.conv2d(x, weight, bias, stride))
+    y: Tensor = torch.ops.mkldnn._convolution_pointwise(
+        x, weight, bias, [0, 0], [stride] * 2, [1, 1], 1, "relu", [], ""
+    )
+    return y
+
+
+@functools.cache
+def _has_fused_layer() -> bool:
+    # What torch.compile itself calls; a build without oneDNN, or another release, may lack it.
+    return torch.backends.mkldnn.is_available() and hasattr(torch.ops.mkldnn, "_convolution_pointwise")
+
+
+class _Stack(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, strides: tuple[int, ...], *parameters: Tensor) -> Tensor:
+        weights, biases = parameters[: len(strides)], parameters[len(strides) :]
+        outputs = _outputs(x, weights, biases, strides)
+        ctx.strides = strides
+        ctx.save_for_backward(*outputs, *weights)
+        return outputs[-1]
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, grad_output: Tensor) -> tuple[Tensor | None, ...]:
+        depth = len(ctx.strides)
+        outputs, weights = ctx.saved_tensors[: depth + 1], ctx.saved_tensors[depth + 1 :]
+        grad_weights = [torch.zeros_like(w) for w in weights]
+        grad_biases = [torch.zeros_like(w[:, 0, 0, 0]) for w in weights]
+        # The first layer's share is taken at the end, for the whole batch: its kernel gains nothing from pieces.
+        first = torch.empty_like(outputs[1])
+        pieces = math.ceil(first.numel() * first.element_size() / _PIECE_BYTES)
+        piece = math.ceil(len(first) / max(1, pieces))
+        for start in range(0, len(grad_output), piece):
+            rows = slice(start, start + piece)
+            gradient = grad_output[rows]
+            for layer in range(depth - 1, 0, -1):
+                gradient = torch.ops.aten.threshold_backward(gradient, outputs[layer + 1][rows], 0)
+                x, stride = outputs[layer][rows], ctx.strides[layer]
+                grad_weights[layer] += _grad_weight(x, gradient, stride)
+                grad_biases[layer] += _grad_bias(gradient)
+                gradient = _library(gradient, x, weights[layer], stride, (True, False))[0]
+            torch.ops.aten.threshold_backward.grad_input(gradient, outputs[1][rows], 0, grad_input=first[rows])
+        grad_weights[0] = _library(first, outputs[0], weights[0], ctx.strides[0], (False, True))[1]
+        grad_biases[0] = _grad_bias(first)
+        return (None, None, *grad_weights, *grad_biases)
+
+
+def _grad_weight(x: Tensor, gradient: Tensor, stride: int) -> Tensor:
+    """The gradient [O, C, 3, 3] of a layer's weight from its input [n, C, H, W] and its output's [n, O, H', W']."""
+    n, channels, height, _ = x.shape
+    out, out_height, out_width = gradient.shape[1:]
+    if stride != 1 or channels * out < 256:
+        weight = x.new_empty(out, channels, 3, 3).contiguous(memory_format=torch.channels_last)
+        found: Tensor = _library(gradient, x, weight, stride, (False, True))[1]
+        return found
+    x = x.permute(0, 2, 3, 1)
+    # Three neighbours side by side: [n, H, W', 3C]. A row of the kernel is then one product over all places.
+    windows = x.as_strided((n, height, out_width, 3 * channels), (*x.stride()[:3], 1), x.storage_offset()).contiguous()
+    places = gradient.permute(0, 2, 3, 1).reshape(n, out_height * out_width, out)
+    rows = [torch.bmm(windows[:, k : k + out_height].reshape(n, -1, 3 * channels).mT, places).sum(0) for k in range(3)]
+    return torch.stack(rows).view(3, 3, channels, out).permute(3, 2, 0, 1)
+
+
+def _grad_bias(gradient: Tensor) -> Tensor:
+    """[n, O, H', W'] -> [O]. As a product, since a sum over columns takes many times as long."""
+    places = gradient.permute(0, 2, 3, 1).reshape(-1, gradient.shape[1])
+    return places.new_ones(len(places)) @ places
+
+
+def _library(gradient: Tensor, x: Tensor, weight: Tensor, stride: int, wanted: tuple[bool, bool]) -> tuple[Any, ...]:
+    """The library's gradients of (input, weight, bias); those not `wanted` are None."""
+    found: tuple[Any, ...] = torch.ops.aten.convolution_backward(
+        gradient, x, weight, None, [stride] * 2, [0, 0], [1, 1], False, [0, 0], 1, [*wanted, False]
+    )
+    return found

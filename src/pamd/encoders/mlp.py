@@ -1,0 +1,57 @@
+"""State vectors to latents: a multilayer perceptron."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from dataclasses import dataclass
+
+from torch import Tensor, nn
+
+from pamd.config import check_whole
+from pamd.encoders.base import ENCODERS, Encoder
+from pamd.initialisation import initialise
+
+__all__ = ["Mlp", "MlpConfig"]
+
+
+@dataclass(frozen=True)
+class MlpConfig:
+    """`layers` hidden layers of `hidden` units with ReLU, then a linear projection."""
+
+    hidden: int = 256
+    """Units of every hidden layer."""
+    layers: int = 2
+    """Number of hidden layers."""
+
+    def __post_init__(self) -> None:
+        check_whole("encoder 'mlp'", "hidden", self.hidden, 1)
+        check_whole("encoder 'mlp'", "layers", self.layers, 1)
+
+
+@ENCODERS.register("mlp")
+class Mlp(Encoder[MlpConfig]):
+    """[B, ...], flattened to [B, n] -> [B, d]."""
+
+    Config = MlpConfig
+
+    @classmethod
+    def check(cls, config: MlpConfig, observation_shape: tuple[int, ...]) -> None:
+        for length in observation_shape:
+            check_whole("encoder 'mlp'", "each side of observation_shape", length, 1)
+
+    def __init__(self, config: MlpConfig, observation_shape: tuple[int, ...], latent_dim: int) -> None:
+        super().__init__(config, observation_shape, latent_dim)
+        widths = [math.prod(observation_shape), *[config.hidden] * config.layers]
+        hidden = [(nn.Linear(n, m), nn.ReLU()) for n, m in itertools.pairwise(widths)]
+        self.hidden = nn.Sequential(*(layer for pair in hidden for layer in pair))
+        self.feature_dim = config.hidden
+        self.head = nn.Linear(config.hidden, latent_dim)
+        initialise(self)
+
+    def prepare(self, obs: Tensor) -> Tensor:
+        return obs.to(next(self.parameters()).dtype)
+
+    def trunk(self, obs: Tensor) -> Tensor:
+        features: Tensor = self.hidden(self.prepare(obs).flatten(1))
+        return features

@@ -1,0 +1,65 @@
+"""Policies on an encoder's features: a head of their own, then a multilayer perceptron."""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from pamd.draws import normal_like
+from pamd.initialisation import initialise
+from pamd.methods import LatentSpace
+from pamd.representation.latent_space import Normalise
+
+__all__ = ["PolicyNetwork", "Sampled", "squashed_gaussian"]
+
+LOG_STD_MIN, LOG_STD_MAX = -10.0, 2.0
+
+
+class PolicyNetwork(nn.Module):
+    """Features [B, F] -> [B, outputs], through latents of the actor's own."""
+
+    def __init__(self, feature_dim: int, latent_dim: int, space: LatentSpace, hidden: int, outputs: int) -> None:
+        super().__init__()
+        self.head = nn.Linear(feature_dim, latent_dim)
+        self.normalise = Normalise(space, latent_dim)
+        initialise(self.head)
+        self.trunk = nn.Sequential(
+            nn.Linear(latent_dim, hidden),
+            nn.ReLU(),
+            nn.Linear(hidden, hidden),
+            nn.ReLU(),
+            nn.Linear(hidden, outputs),
+        )
+        initialise(self.trunk)
+
+    def forward(self, features: Tensor) -> Tensor:
+        """[B, F] -> [B, outputs]"""
+        output: Tensor = self.trunk(self.normalise(self.head(features)))
+        return output
+
+
+class Sampled(NamedTuple):
+    """Actions drawn from a policy."""
+
+    action: Tensor
+    """[B, A], with gradient"""
+    log_prob: Tensor
+    """[B]"""
+    log_std: Tensor
+    """[B, A]"""
+
+
+def squashed_gaussian(output: Tensor, generator: torch.Generator | None) -> Sampled:
+    """A reparametrised sample of tanh of a diagonal Gaussian. output: [B, 2A], mean and raw log std."""
+    mean, raw = output.chunk(2, dim=-1)
+    log_std = LOG_STD_MIN + (LOG_STD_MAX - LOG_STD_MIN) / 2 * (torch.tanh(raw) + 1)
+    noise = normal_like(mean, generator)
+    unbounded = mean + log_std.exp() * noise
+    log_prob = -(noise.square() / 2 + log_std + math.log(2 * math.pi) / 2).sum(-1)
+    # log(1 - tanh(u)^2), in the form that does not cancel for large u.
+    log_prob = log_prob - (2 * (math.log(2) - unbounded - F.softplus(-2 * unbounded))).sum(-1)
+    return Sampled(torch.tanh(unbounded), log_prob, log_std)

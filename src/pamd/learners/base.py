@@ -1,0 +1,146 @@
+"""What a learner is: it acts on an encoder's features and learns values from its latents."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, Generic, NamedTuple, TypeVar
+
+import torch
+from torch import Tensor, nn
+
+from pamd.augmentations import AUGMENTATIONS
+from pamd.config import Part, check_positive, check_whole
+from pamd.errors import ConfigError
+from pamd.methods import LatentSpace
+from pamd.registry import Registry
+from pamd.representation import CachedLatents, LatentEncoder
+from pamd.types import Batch, Loss
+
+__all__ = ["LEARNERS", "AugmentationPart", "Learner", "LearnerConfig", "LearnerPart", "Step"]
+
+
+@dataclass(frozen=True)
+class AugmentationPart(Part):
+    """A registered augmentation with its options."""
+
+    kind = "augmentation"
+
+    @staticmethod
+    def registry() -> Registry[Any]:
+        return AUGMENTATIONS
+
+
+def _no_augmentation() -> AugmentationPart:
+    return AugmentationPart("none")
+
+
+@dataclass(frozen=True)
+class LearnerConfig:
+    """What every learner has. A learner's own config adds its fields and may set other defaults."""
+
+    gamma: float = 0.99
+    """Discount factor."""
+    learning_rate: float = 1e-3
+    """Adam's learning rate, for every network: encoder and representation included."""
+    batch: int = 128
+    """Transitions per update."""
+    random_decisions: int = 1000
+    """Decisions taken at random before the first update."""
+    first_updates: int = 1
+    """Updates at the first decision after the random ones."""
+    updates_per_decision: float = 1.0
+    """Update ratio; 0.5 updates at every second decision, 2 twice at every decision."""
+    n_step: int = 1
+    """Steps of the critic's return. The metric's target always takes one."""
+    augmentation: AugmentationPart = field(default_factory=_no_augmentation)
+    """What is done to observations before an update."""
+
+    def __post_init__(self) -> None:
+        for name in ("batch", "random_decisions", "first_updates", "n_step"):
+            check_whole("learner", name, getattr(self, name), 1)
+        check_positive("learner", learning_rate=self.learning_rate, updates_per_decision=self.updates_per_decision)
+        if not 0 <= self.gamma < 1:
+            raise ConfigError(f"learner: gamma must lie in [0, 1), got {self.gamma}")
+
+    def updates_due(self, decisions: int) -> int:
+        """How many updates the decision number `decisions` brings."""
+        past = decisions - self.random_decisions
+        if past < 0:
+            return 0
+        if past == 0 and self.first_updates > 1:
+            return self.first_updates
+        return int((past + 1) * self.updates_per_decision) - int(past * self.updates_per_decision)
+
+
+class Step(NamedTuple):
+    """Where a run stands when a learner is asked: what its schedules depend on."""
+
+    decisions: int
+    """Decisions taken so far."""
+    updates: int
+    """Updates made so far, the present one included."""
+
+
+ConfigT = TypeVar("ConfigT", bound=LearnerConfig)
+
+
+class Learner(nn.Module, ABC, Generic[ConfigT]):
+    """Actor and critic on one encoder. A subclass is final; adding one is one file.
+
+    The critic's loss trains the encoder. The actor reads features or latents without gradient.
+    """
+
+    Config: ClassVar[type[Any]]
+    latent_space: ClassVar[LatentSpace] = "layernorm"
+    """Where latents live when no method says so (method "none")."""
+    slow_encoder: ClassVar[bool] = False
+    """Whether `critic_loss` reads the slow copy of the encoder."""
+
+    def __init__(self, config: ConfigT, encoder: LatentEncoder, action_dim: int) -> None:
+        super().__init__()
+        self.config, self.action_dim = config, action_dim
+        self.optimisers: dict[str, torch.optim.Optimizer] = {}
+
+    @abstractmethod
+    def make_optimisers(self) -> dict[str, torch.optim.Optimizer]:
+        """The optimisers that `improve` steps, by name. Called once, when the networks are on their device."""
+
+    @abstractmethod
+    def critic_parameters(self) -> Iterable[nn.Parameter]:
+        """What is trained together with the encoder."""
+
+    @abstractmethod
+    def act(self, features: Tensor, *, explore: bool, step: Step, generator: torch.Generator) -> Tensor:
+        """Actions [B, A] in [-1, 1] for features [B, F]: sampled to explore, else the policy's mode."""
+
+    @abstractmethod
+    def value(self, features: Tensor, z: Tensor) -> Tensor:
+        """The value [B] of the policy's mode in states with features [B, F] and latents z [B, d]."""
+
+    @abstractmethod
+    def critic_loss(self, batch: Batch, latents: CachedLatents, step: Step, generator: torch.Generator) -> Loss:
+        """The critic's loss on `latents.z`, whose gradient reaches the encoder."""
+
+    @abstractmethod
+    def improve(self, latents: CachedLatents, step: Step, generator: torch.Generator) -> list[Loss]:
+        """Improve the policy on the latents as they stand: losses of the steps that were made."""
+
+    @abstractmethod
+    def follow(self, step: Step) -> None:
+        """Move the slow copies."""
+
+
+LEARNERS: Registry[type[Learner[Any]]] = Registry("learner", "pamd.learners")
+
+
+@dataclass(frozen=True)
+class LearnerPart(Part):
+    """A registered learner with its options."""
+
+    kind = "learner"
+
+    @staticmethod
+    def registry() -> Registry[Any]:
+        return LEARNERS

@@ -1,0 +1,128 @@
+"""DrQ-v2 on latents: deterministic policy gradient, clipped double Q, n-step returns, random shift, scheduled noise."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+import torch
+from torch import Tensor, nn
+
+from pamd.config import check_positive, check_whole
+from pamd.draws import normal_like
+from pamd.errors import ConfigError
+from pamd.learners.actor import PolicyNetwork
+from pamd.learners.base import LEARNERS, AugmentationPart, Learner, LearnerConfig, Step
+from pamd.learners.critic import Critic, critic_loss
+from pamd.learners.returns import bootstrapped
+from pamd.methods import LatentSpace
+from pamd.optimisation import adam, descend, follow, slow_copy
+from pamd.representation import CachedLatents, LatentEncoder
+from pamd.types import Batch, Loss
+
+__all__ = ["DrqV2", "DrqV2Config"]
+
+
+def _random_shift() -> AugmentationPart:
+    return AugmentationPart("random-shift")
+
+
+@dataclass(frozen=True)
+class DrqV2Config(LearnerConfig):
+    """DrQ-v2's options; defaults are its publication's."""
+
+    learning_rate: float = 1e-4
+    """Adam's learning rate, for every network."""
+    batch: int = 256
+    """Transitions per update."""
+    random_decisions: int = 2000
+    """Decisions taken at random before the first update."""
+    updates_per_decision: float = 0.5
+    """Update ratio."""
+    n_step: int = 3
+    """Steps of the critic's return."""
+    augmentation: AugmentationPart = field(default_factory=_random_shift)
+    """What is done to observations before an update."""
+    hidden: int = 1024
+    """Units of the hidden layers of actor and critic."""
+    critic_tau: float = 0.01
+    """Rate at which the target critic follows."""
+    noise: tuple[float, float] = (1.0, 0.1)
+    """Standard deviation of the exploration noise, first and last."""
+    noise_decisions: int = 100_000
+    """Decisions over which the noise falls, linearly."""
+    noise_clip: float = 0.3
+    """Largest noise on actions inside the losses."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_whole("learner 'drqv2'", "hidden", self.hidden, 1)
+        check_whole("learner 'drqv2'", "noise_decisions", self.noise_decisions, 1)
+        check_positive("learner 'drqv2'", critic_tau=self.critic_tau, noise_clip=self.noise_clip)
+        if min(self.noise) < 0:
+            raise ConfigError(f"learner 'drqv2': noise must be at least 0, got {self.noise}")
+
+
+@LEARNERS.register("drqv2")
+class DrqV2(Learner[DrqV2Config]):
+    """The target critic reads the online trunk through a slow head of its own."""
+
+    Config = DrqV2Config
+    latent_space: LatentSpace = "tanh"  # type: ignore[misc]
+
+    def __init__(self, config: DrqV2Config, encoder: LatentEncoder, action_dim: int) -> None:
+        super().__init__(config, encoder, action_dim)
+        d, space = encoder.latent_dim, encoder.space.space
+        self.critic = Critic(d, action_dim, config.hidden)
+        self.actor = PolicyNetwork(encoder.feature_dim, d, space, config.hidden, action_dim)
+        self.target_critic = slow_copy(self.critic)
+        # In a tuple, so that the encoder is not a part of this module: the representation owns it.
+        self._head_of = (encoder,)
+        self.target_head = slow_copy(encoder.head_modules())
+
+    def make_optimisers(self) -> dict[str, torch.optim.Optimizer]:
+        return {"actor": adam(self.actor.parameters(), self.config.learning_rate)}
+
+    def critic_parameters(self) -> Iterable[nn.Parameter]:
+        return self.critic.parameters()
+
+    def noise_at(self, step: Step) -> float:
+        """The standard deviation of the noise on actions."""
+        first, last = self.config.noise
+        return first + (last - first) * min(1.0, step.decisions / self.config.noise_decisions)
+
+    def act(self, features: Tensor, *, explore: bool, step: Step, generator: torch.Generator) -> Tensor:
+        action = torch.tanh(self.actor(features))
+        if not explore:
+            return action
+        return (action + self.noise_at(step) * normal_like(action, generator)).clamp(-1, 1)
+
+    def value(self, features: Tensor, z: Tensor) -> Tensor:
+        return self.critic.lower(z, torch.tanh(self.actor(features)))
+
+    def critic_loss(self, batch: Batch, latents: CachedLatents, step: Step, generator: torch.Generator) -> Loss:
+        with torch.no_grad():
+            features = latents.return_features
+            action = self._smoothed(features, step, generator)
+            value = self.target_critic.lower(self.target_head(features), action)
+            target = bootstrapped(batch, value, self.config.gamma)
+        return critic_loss(self.critic, latents.z, batch.action, target)
+
+    def improve(self, latents: CachedLatents, step: Step, generator: torch.Generator) -> list[Loss]:
+        action = self._smoothed(latents.fixed_features, step, generator)
+        loss = -self.critic.lower(latents.actor_z, action).mean()
+        actor = Loss(loss, {"actor_loss": loss.detach(), "noise": loss.new_tensor(self.noise_at(step))})
+        descend([actor], [self.optimisers["actor"]])
+        return [actor]
+
+    def follow(self, step: Step) -> None:
+        (encoder,) = self._head_of
+        follow(self.target_critic, self.critic, self.config.critic_tau)
+        follow(self.target_head, encoder.head_modules(), self.config.critic_tau)
+
+    def _smoothed(self, features: Tensor, step: Step, generator: torch.Generator) -> Tensor:
+        """The policy's action [B, A] under clipped noise; its gradient passes the bounds of the action."""
+        mean = torch.tanh(self.actor(features))
+        clip = self.config.noise_clip
+        action = mean + (self.noise_at(step) * normal_like(mean, generator)).clamp(-clip, clip)
+        return action + (action.clamp(-1, 1) - action).detach()

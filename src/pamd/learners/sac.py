@@ -1,0 +1,122 @@
+"""Soft actor-critic on latents: clipped double Q, a squashed Gaussian policy, a learned temperature."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+
+from pamd.config import check_positive, check_whole
+from pamd.learners.actor import PolicyNetwork, squashed_gaussian
+from pamd.learners.base import LEARNERS, Learner, LearnerConfig, Step
+from pamd.learners.critic import Critic, critic_loss
+from pamd.learners.returns import bootstrapped
+from pamd.optimisation import adam, descend, follow, slow_copy
+from pamd.representation import CachedLatents, LatentEncoder
+from pamd.types import Batch, Loss
+
+__all__ = ["Sac", "SacConfig"]
+
+
+@dataclass(frozen=True)
+class SacConfig(LearnerConfig):
+    """SAC's options; defaults are the paper's."""
+
+    hidden: int = 256
+    """Units of the hidden layers of actor and critic."""
+    critic_tau: float = 0.005
+    """Rate at which the target critic follows."""
+    actor_every: int = 2
+    """Updates between two steps of actor and temperature."""
+    follow_every: int = 2
+    """Updates between two steps of the target critic."""
+    temperature: float = 0.1
+    """Initial temperature."""
+    temperature_learning_rate: float = 1e-3
+    """Adam's learning rate for the temperature."""
+    temperature_beta1: float = 0.9
+    """Adam's beta1 for the temperature."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        for name in ("hidden", "actor_every", "follow_every"):
+            check_whole("learner 'sac'", name, getattr(self, name), 1)
+        check_positive(
+            "learner 'sac'",
+            critic_tau=self.critic_tau,
+            temperature=self.temperature,
+            temperature_learning_rate=self.temperature_learning_rate,
+        )
+
+
+@LEARNERS.register("sac")
+class Sac(Learner[SacConfig]):
+    """The target critic reads the slow encoder; actor and critic share the encoder's trunk."""
+
+    Config = SacConfig
+    slow_encoder = True
+
+    def __init__(self, config: SacConfig, encoder: LatentEncoder, action_dim: int) -> None:
+        super().__init__(config, encoder, action_dim)
+        d, space = encoder.latent_dim, encoder.space.space
+        self.critic = Critic(d, action_dim, config.hidden)
+        self.actor = PolicyNetwork(encoder.feature_dim, d, space, config.hidden, 2 * action_dim)
+        self.log_temperature = nn.Parameter(torch.tensor(config.temperature).log())
+        self.target_critic = slow_copy(self.critic)
+
+    def make_optimisers(self) -> dict[str, torch.optim.Optimizer]:
+        config = self.config
+        betas = (config.temperature_beta1, 0.999)
+        return {
+            "actor": adam(self.actor.parameters(), config.learning_rate),
+            "temperature": adam([self.log_temperature], config.temperature_learning_rate, betas=betas),
+        }
+
+    def critic_parameters(self) -> Iterable[nn.Parameter]:
+        return self.critic.parameters()
+
+    def act(self, features: Tensor, *, explore: bool, step: Step, generator: torch.Generator) -> Tensor:
+        return squashed_gaussian(self.actor(features), generator).action if explore else self._mode(features)
+
+    def value(self, features: Tensor, z: Tensor) -> Tensor:
+        return self.critic.lower(z, self._mode(features))
+
+    def critic_loss(self, batch: Batch, latents: CachedLatents, step: Step, generator: torch.Generator) -> Loss:
+        with torch.no_grad():
+            action, log_prob, _ = squashed_gaussian(self.actor(latents.return_features), generator)
+            value = self.target_critic.lower(latents.return_z("ema"), action) - self.log_temperature.exp() * log_prob
+            target = bootstrapped(batch, value, self.config.gamma)
+        return critic_loss(self.critic, latents.z, batch.action, target)
+
+    def improve(self, latents: CachedLatents, step: Step, generator: torch.Generator) -> list[Loss]:
+        if step.updates % self.config.actor_every:
+            return []
+        actor, log_prob = self.actor_loss(latents.fixed_features, latents.actor_z, generator)
+        descend([actor], [self.optimisers["actor"]])
+        temperature = self.temperature_loss(log_prob)
+        descend([temperature], [self.optimisers["temperature"]])
+        return [actor, temperature]
+
+    def actor_loss(self, features: Tensor, z: Tensor, generator: torch.Generator) -> tuple[Loss, Tensor]:
+        """alpha log pi(a|s) - min Q(s, a), and log pi [B]. features [B, F] and z [B, d] carry no gradient."""
+        action, log_prob, log_std = squashed_gaussian(self.actor(features), generator)
+        loss = (self.log_temperature.exp().detach() * log_prob - self.critic.lower(z, action)).mean()
+        entropy = -log_prob.detach().mean()
+        metrics = {"actor_loss": loss.detach(), "entropy": entropy, "log_std": log_std.detach().mean()}
+        return Loss(loss, metrics), log_prob.detach()
+
+    def temperature_loss(self, log_prob: Tensor) -> Loss:
+        """alpha * (entropy - target) of log_prob [B], in which only alpha is learned. The target entropy is -A."""
+        temperature = self.log_temperature.exp()
+        loss = temperature * (-log_prob + self.action_dim).mean()
+        return Loss(loss, {"temperature": temperature.detach()})
+
+    def _mode(self, features: Tensor) -> Tensor:
+        """The policy's mode: [B, F] -> [B, A]."""
+        return torch.tanh(self.actor(features).chunk(2, dim=-1)[0])
+
+    def follow(self, step: Step) -> None:
+        if step.updates % self.config.follow_every == 0:
+            follow(self.target_critic, self.critic, self.config.critic_tau)

@@ -1,0 +1,18 @@
+"""Methods as data, and their names: "simsr+pamd" at a fidelity is a `Method` record."""
+
+from __future__ import annotations
+
+from pamd.methods.pipelines import PIPELINES, Fidelity, method, names, side
+from pamd.methods.record import DistancePart, LatentSpace, Method, OperatorPart
+
+__all__ = [
+    "PIPELINES",
+    "DistancePart",
+    "Fidelity",
+    "LatentSpace",
+    "Method",
+    "OperatorPart",
+    "method",
+    "names",
+    "side",
+]

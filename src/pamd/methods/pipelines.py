@@ -1,0 +1,196 @@
+"""The named methods and their fidelity, as data. `pipeline+distance` replaces the comparator and nothing else.
+
+`paper` follows the text and, where the text is silent, the released code. `released` follows the released code.
+docs/fidelity.md lists every difference.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+from typing import Any, Literal, NamedTuple
+
+from pamd.distances import DISTANCES
+from pamd.errors import ConfigError, UnknownNameError
+from pamd.methods.record import DistancePart, Method, OperatorPart
+from pamd.objective import Objective
+
+__all__ = ["PIPELINES", "Fidelity", "Side", "method", "names", "side"]
+
+Fidelity = Literal["paper", "released"]
+Side = Literal["dbc", "independent"]
+"""Which of the two released code bases a pipeline belongs to: DBC's, or that of MICo and SimSR."""
+
+
+class Pipeline(NamedTuple):
+    """A method without its comparator's name: how its record is built, and where its released code is."""
+
+    build: Callable[[Fidelity], Method]
+    side: Side
+
+
+def _dbc_side(fidelity: Fidelity, **fields: Any) -> Method:
+    """What the DBC side shares: LayerNorm latents, reward decoder, half the metric loss."""
+    released = fidelity == "released"
+    common: dict[str, Any] = {
+        "fidelity": fidelity,
+        "objective": Objective(weight=0.5),
+        "target_encoder": "online" if released else "ema",
+        "next_latent_encoder": "online" if released else "ema",
+        "reward_decoder": True,
+        "weight_decay": 0.0 if released else 1e-7,
+    }
+    return Method(**{**common, **fields})
+
+
+def _independent_side(fidelity: Fidelity, **fields: Any) -> Method:
+    """What the MICo/SimSR side shares."""
+    released = fidelity == "released"
+    common: dict[str, Any] = {
+        "fidelity": fidelity,
+        "next_latent_encoder": "online" if released else "ema",
+        "encoder_tau": 0.05 if released else 0.005,
+    }
+    return Method(**{**common, **fields})
+
+
+def _none(fidelity: Fidelity) -> Method:
+    return _dbc_side(fidelity, name="none", reward_decoder=False)
+
+
+def _deepmdp(fidelity: Fidelity) -> Method:
+    return _dbc_side(fidelity, name="deepmdp", transition="deterministic")
+
+
+def _dbc(fidelity: Fidelity) -> Method:
+    if fidelity == "released":
+        comparator, options = "coordinate", {"reading": "coordinate", "reward_gap": "smooth-l1"}
+    else:
+        comparator, options = "l1", {"reading": "norm", "reward_gap": "abs"}
+    return _dbc_side(
+        fidelity,
+        name="dbc",
+        distance=DistancePart(comparator),
+        operator=OperatorPart("bisimulation", options),
+        transition="gaussian",
+    )
+
+
+def _dbc_det(fidelity: Fidelity) -> Method:
+    released = fidelity == "released"
+    return _dbc_side(
+        fidelity,
+        name="dbc-det",
+        distance=DistancePart("coordinate" if released else "l1"),
+        operator=OperatorPart("bisimulation-det", {"reward_gap": "smooth-l1" if released else "abs"}),
+        transition="deterministic",
+    )
+
+
+def _mico(fidelity: Fidelity) -> Method:
+    return _independent_side(
+        fidelity,
+        name="mico",
+        distance=DistancePart("mico"),
+        operator=OperatorPart("independent", {"next_latents": "replay"}),
+        objective=Objective(right="target", regression="smooth-l1", weight=1e-5),
+        target_encoder="periodic",
+        metric_in="critic",
+        critic_weight=1 - 1e-5,
+    )
+
+
+def _simsr(fidelity: Fidelity) -> Method:
+    released = fidelity == "released"
+    return _independent_side(
+        fidelity,
+        name="simsr",
+        distance=DistancePart("cosine", {"normalised": not released}),
+        operator=OperatorPart("independent", {"next_latents": "model"}),
+        # The paper pairs states by one permutation. Released SimSR regresses all B x B pairs.
+        objective=Objective(
+            pairing="all" if released else "permutation", regression="smooth-l1" if released else "mse"
+        ),
+        latent_space="sphere",
+        transition="ensemble",
+    )
+
+
+PIPELINES: dict[str, Pipeline] = {
+    "none": Pipeline(_none, "dbc"),
+    "deepmdp": Pipeline(_deepmdp, "dbc"),
+    "dbc": Pipeline(_dbc, "dbc"),
+    "dbc-det": Pipeline(_dbc_det, "dbc"),
+    "mico": Pipeline(_mico, "independent"),
+    "simsr": Pipeline(_simsr, "independent"),
+}
+
+
+def method(name: str, fidelity: Fidelity = "paper", **fields: Any) -> Method:
+    """The method called `name`: "pipeline" or "pipeline+distance". `fields` of the record win over it."""
+    pipeline, plus, comparator = name.partition("+")
+    if pipeline not in PIPELINES:
+        raise UnknownNameError("method", name, names())
+    if fidelity not in ("paper", "released"):
+        raise UnknownNameError("fidelity", fidelity, ("paper", "released"))
+    made = PIPELINES[pipeline].build(fidelity)
+    if plus:
+        made = _with_distance(made, comparator)
+    known = [f.name for f in dataclasses.fields(Method)]
+    for key in fields:
+        if key not in known:
+            raise UnknownNameError("field of a method", key, known)
+    return dataclasses.replace(made, **fields)
+
+
+def side(name: str) -> Side:
+    """Which released code base the method called `name` belongs to."""
+    return PIPELINES[name.partition("+")[0]].side
+
+
+def names() -> list[str]:
+    """Every pipeline and every pipeline+distance that makes sense."""
+    found = list(PIPELINES)
+    for pipeline, (build, _) in PIPELINES.items():
+        for comparator in DISTANCES.names():
+            try:
+                _with_distance(build("paper"), comparator)
+            except ConfigError:
+                continue
+            found.append(f"{pipeline}+{comparator}")
+    return found
+
+
+def _with_distance(pipeline: Method, comparator: str) -> Method:
+    """`pipeline` with its comparator replaced."""
+    cls = DISTANCES.get(comparator)
+    if pipeline.distance is None or pipeline.operator is None:
+        raise ConfigError(f"method {pipeline.name!r} has no comparator to replace with {comparator!r}")
+    euclidean = pipeline.operator.name == "bisimulation"
+    if euclidean and _is_learned(comparator, pipeline.latent_dim):
+        raise ConfigError(
+            f"'dbc+{comparator}': DBC's Gaussian W2 requires a Euclidean ground metric, which a learned distance"
+            f" would not replace; use 'dbc-det+{comparator}'"
+        )
+    part = DistancePart(comparator, _preset(pipeline, comparator))
+    changes: dict[str, Any] = {"name": f"{pipeline.name}+{comparator}", "distance": part}
+    if euclidean:
+        reading = "coordinate" if cls.coordinate_wise else "norm"
+        options = dataclasses.replace(pipeline.operator.options, reading=reading)
+        changes["operator"] = dataclasses.replace(pipeline.operator, options=options)
+    if pipeline.fidelity == "released" and pipeline.objective.pairing == "all":
+        # As released: the PAMD variant of SimSR regresses B pairs where SimSR regresses B x B.
+        changes["objective"] = dataclasses.replace(pipeline.objective, pairing="permutation")
+    return dataclasses.replace(pipeline, **changes)
+
+
+def _is_learned(comparator: str, latent_dim: int) -> bool:
+    cls = DISTANCES.get(comparator)
+    return any(True for _ in cls(latent_dim, cls.resolve(cls.Config(), latent_dim)).parameters())
+
+
+def _preset(pipeline: Method, comparator: str) -> dict[str, Any]:
+    """The comparator's options at the pipeline's fidelity."""
+    preset = "paper" if pipeline.fidelity == "paper" else f"released-{side(pipeline.name)}"
+    presets = DISTANCES.get(comparator).presets
+    return dict(presets.get(preset, presets.get(pipeline.fidelity, {})))

@@ -1,0 +1,174 @@
+"""A method as data: everything that tells DBC, MICo, SimSR, their PAMD versions and every ablation apart."""
+
+from __future__ import annotations
+
+import dataclasses
+from dataclasses import dataclass, field
+from typing import Any, Literal, get_args
+
+from pamd.config import Part, check_choice, check_positive, check_whole
+from pamd.distances import DISTANCES
+from pamd.errors import ConfigError
+from pamd.models import TransitionKind
+from pamd.objective import Objective
+from pamd.operators import OPERATORS
+from pamd.registry import Registry
+
+__all__ = ["DistancePart", "LatentSpace", "Method", "OperatorPart"]
+
+LatentSpace = Literal["layernorm", "tanh", "sphere", "free"]
+"""LayerNorm; LayerNorm then tanh; the unit sphere; no normalisation."""
+
+FROM_MODEL = frozenset({"next_mean", "next_std", "next_sample"})
+"""The fields of `Latents` that a latent model fills."""
+
+
+@dataclass(frozen=True)
+class DistancePart(Part):
+    """A registered distance with its options."""
+
+    kind = "distance"
+
+    @staticmethod
+    def registry() -> Registry[Any]:
+        return DISTANCES
+
+
+@dataclass(frozen=True)
+class OperatorPart(Part):
+    """A registered operator with its options."""
+
+    kind = "operator"
+
+    @staticmethod
+    def registry() -> Registry[Any]:
+        return OPERATORS
+
+
+@dataclass(frozen=True)
+class Method:
+    """Pair states, measure their latents with a distance, build a target with an operator, regress one on the other."""
+
+    name: str
+    """How tables and run directories call it."""
+    fidelity: Literal["paper", "released"] = "paper"
+    """Whether the paper's text or the released code decides where the two differ."""
+
+    distance: DistancePart | None = None
+    """What measures latents; None: no metric loss."""
+    operator: OperatorPart | None = None
+    """What builds the target of the metric loss."""
+    objective: Objective = field(default_factory=Objective)
+    """How values are regressed on targets."""
+    target_distance: Literal["online", "ema"] = "online"
+    """Which copy of the distance measures next states."""
+    target_encoder: Literal["online", "ema", "periodic"] = "ema"
+    """Which copy of the encoder gives the latents of the metric target."""
+    target_period: int = 8000
+    """Updates between two copies of the "periodic" encoder."""
+    target_offset: int = 1000
+    """Added to the updates before they are compared with `target_period`. 1000 counts from the first decision."""
+    metric_in: Literal["representation", "critic"] = "representation"
+    """Which step of the sequential schedule carries the metric loss."""
+
+    latent_dim: int = 50
+    """d"""
+    latent_space: LatentSpace = "layernorm"
+    """Where latents live."""
+    transition: TransitionKind = "none"
+    """The latent dynamics model."""
+    ensemble: int = 5
+    """Members of an ensemble transition."""
+    next_latent_encoder: Literal["online", "ema"] = "ema"
+    """Which copy of the encoder gives the next latents that the transition learns to predict."""
+    reward_decoder: bool = False
+    """Whether a decoder predicts the reward from the predicted next latent."""
+    critic_weight: float = 1.0
+    """Weight of the critic's loss beside this method's losses."""
+    transition_weight: float = 1.0
+    """Weight of the transition loss."""
+    reward_weight: float = 1.0
+    """Weight of the reward decoder's loss."""
+    weight_decay: float = 1e-7
+    """Weight decay of transition and reward decoder."""
+    encoder_tau: float = 0.005
+    """Rate at which the "ema" copies of encoder and distance follow."""
+    follow_every: int = 2
+    """Updates between two steps of the "ema" copies."""
+
+    def __post_init__(self) -> None:
+        what = f"method {self.name!r}"
+        for name in ("latent_dim", "ensemble", "target_period", "follow_every"):
+            check_whole(what, name, getattr(self, name), 1)
+        check_whole(what, "target_offset", self.target_offset, 0)
+        check_positive(what, encoder_tau=self.encoder_tau)
+        check_choice(what, "latent_space", self.latent_space, get_args(LatentSpace))
+        for name in ("critic_weight", "transition_weight", "reward_weight", "weight_decay"):
+            if not 0 <= getattr(self, name) < float("inf"):
+                raise ConfigError(f"{what}: {name} must be finite and at least 0, got {getattr(self, name)}")
+        if self.encoder_tau > 1:
+            raise ConfigError(f"{what}: encoder_tau must be at most 1, got {self.encoder_tau}")
+        if self.reward_decoder and self.transition == "none":
+            raise ConfigError(f"{what}: reward_decoder reads the predicted next latent and requires a transition")
+        self._check_metric(what)
+
+    def _check_metric(self, what: str) -> None:
+        if (self.distance is None) != (self.operator is None):
+            raise ConfigError(f"{what}: distance and operator require each other")
+        if self.distance is None or self.operator is None:
+            return
+        self.distance.cls.resolve(self.distance.options, self.latent_dim)  # its own checks
+        if self.target_encoder == "online" and self.objective.right == "target":
+            raise ConfigError(f'{what}: objective.right="target" requires a target_encoder of "ema" or "periodic"')
+        operator = self.operator.cls(self.operator.options)
+        missing = operator.needs & FROM_MODEL if self.transition == "none" else frozenset()
+        if self.transition == "deterministic":
+            missing = operator.needs & {"next_std"}
+        if missing:
+            raise ConfigError(
+                f"{what}: operator {self.operator.name!r} reads {', '.join(sorted(missing))}, which transition"
+                f" {self.transition!r} does not give; set method.transition to "
+                + ("gaussian or ensemble" if "next_std" in missing else "deterministic, gaussian or ensemble")
+            )
+        if operator.coordinate_wise not in (None, self.distance.cls.coordinate_wise):
+            given = "coordinate by coordinate" if operator.coordinate_wise else "by scalars"
+            raise ConfigError(
+                f"{what}: operator {self.operator.name!r} compares {given}, and distance {self.distance.name!r} not;"
+                " set method.operator.reading or method.distance.name"
+            )
+
+    @property
+    def slow_encoders(self) -> frozenset[str]:
+        """The slow copies of the encoder that this method's losses read."""
+        wanted = set()
+        if self.distance is not None:
+            wanted.add(self.target_encoder)
+        if self.transition != "none":
+            wanted.add(self.next_latent_encoder)
+        return frozenset(wanted - {"online"})
+
+    @property
+    def resolved(self) -> Method:
+        """This method with the distance's options written out for its latent dimension."""
+        if self.distance is None:
+            return self
+        options = self.distance.cls.resolve(self.distance.options, self.latent_dim)
+        return dataclasses.replace(self, distance=dataclasses.replace(self.distance, options=options))
+
+    @property
+    def without_metric(self) -> Method:
+        """This method without its metric loss."""
+        return dataclasses.replace(self, distance=None, operator=None)
+
+    @property
+    def metric_alone(self) -> Method:
+        """This method without the losses that would shape the encoder beside the metric."""
+        return dataclasses.replace(self, reward_decoder=False)
+
+    def adapted(self, *, latent_dim: int | None = None, gamma: float | None = None) -> Method:
+        """This method at another latent dimension or discount; None keeps its own."""
+        changes: dict[str, Any] = {} if latent_dim is None else {"latent_dim": latent_dim}
+        if gamma is not None and self.operator is not None:
+            options = dataclasses.replace(self.operator.options, gamma=gamma)
+            changes["operator"] = dataclasses.replace(self.operator, options=options)
+        return dataclasses.replace(self, **changes) if changes else self

@@ -1,0 +1,8 @@
+"""The latent model: dynamics and reward."""
+
+from __future__ import annotations
+
+from pamd.models.reward import RewardDecoder
+from pamd.models.transition import Prediction, Transition, TransitionKind, make_transition
+
+__all__ = ["Prediction", "RewardDecoder", "Transition", "TransitionKind", "make_transition"]

@@ -1,0 +1,25 @@
+"""Reward from a latent; on the DBC side it reads the predicted next latent."""
+
+from __future__ import annotations
+
+from torch import Tensor, nn
+
+from pamd.initialisation import initialise
+
+__all__ = ["RewardDecoder"]
+
+
+class RewardDecoder(nn.Module):
+    """d -> 512 -> LayerNorm -> ReLU -> 1."""
+
+    def __init__(self, latent_dim: int, hidden: int = 512) -> None:
+        super().__init__()
+        self.layers = nn.Sequential(
+            nn.Linear(latent_dim, hidden), nn.LayerNorm(hidden), nn.ReLU(), nn.Linear(hidden, 1)
+        )
+        initialise(self)
+
+    def forward(self, z: Tensor) -> Tensor:
+        """[B, d] -> [B]"""
+        reward: Tensor = self.layers(z).squeeze(-1)
+        return reward

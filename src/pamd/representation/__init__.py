@@ -1,0 +1,10 @@
+"""The representation: what behavioural-metric methods are about, apart from any learner."""
+
+from __future__ import annotations
+
+from pamd.representation.encoder import LatentEncoder
+from pamd.representation.latents import CachedLatents
+from pamd.representation.losses import Losses
+from pamd.representation.representation import Representation
+
+__all__ = ["CachedLatents", "LatentEncoder", "Losses", "Representation"]

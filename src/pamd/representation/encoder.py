@@ -1,0 +1,64 @@
+"""The encoder as a representation holds it: anyone's network, followed by the latent space."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from torch import Tensor, nn
+
+from pamd.encoders import Encoder
+from pamd.errors import ShapeError
+from pamd.methods import LatentSpace
+from pamd.representation.latent_space import Normalise
+
+__all__ = ["LatentEncoder"]
+
+
+class LatentEncoder(nn.Module):
+    """Observations -> latents z [B, d].
+
+    `network` is an encoder of this package, or any module that maps observations to [B, d]. The output of such a module
+    stands for its features, too. `normalised`: the network's output already lies in the latent space.
+    """
+
+    def __init__(self, network: nn.Module, space: LatentSpace, latent_dim: int, *, normalised: bool = False) -> None:
+        super().__init__()
+        self.network: Any = network
+        self.latent_dim = latent_dim
+        self.space = Normalise(space, latent_dim)
+        self.normalised = normalised
+        self._splits = isinstance(network, Encoder)
+        self.feature_dim = network.feature_dim if isinstance(network, Encoder) else latent_dim
+
+    def prepare(self, obs: Tensor) -> Tensor:
+        """What every pass over these observations shares."""
+        prepared: Tensor = self.network.prepare(obs) if self._splits else obs
+        return prepared
+
+    def trunk(self, obs: Tensor) -> Tensor:
+        """Observations, prepared or not -> features [B, F]."""
+        features: Tensor = self.network.trunk(obs) if self._splits else self.network(obs)
+        return features
+
+    def head(self, features: Tensor) -> Tensor:
+        """Features [B, F] -> z [B, d]."""
+        projected: Tensor = self.network.head(features) if self._splits else features
+        if projected.ndim != 2 or projected.shape[1] != self.latent_dim:
+            raise ShapeError(f"the encoder must give [B, {self.latent_dim}], got {list(projected.shape)}")
+        return projected if self.normalised else self.space(projected)
+
+    def head_modules(self) -> nn.Sequential:
+        """The head's modules, the same as in use: to be copied, or followed by a copy."""
+        project = self.network.head if self._splits else nn.Identity()
+        return nn.Sequential(project, nn.Identity() if self.normalised else self.space)
+
+    def forward(self, obs: Tensor) -> Tensor:
+        """Observations [B, ...] -> z [B, d]."""
+        return self.head(self.trunk(obs))
+
+    def longest(self) -> float:
+        """The length that no latent exceeds; infinity where it is unknown."""
+        if not self.normalised or self.space.space == "sphere":
+            return self.space.longest()
+        # The network normalises by itself, with a gain that is not known here.
+        return float("inf")

@@ -1,0 +1,42 @@
+"""Where latents live: what is put on an encoder's output, and how long a latent can be there."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from pamd.methods import LatentSpace
+
+__all__ = ["Normalise"]
+
+
+class Normalise(nn.Module):
+    """[B, d] -> [B, d]: LayerNorm; LayerNorm then tanh; the unit sphere; or nothing ("free")."""
+
+    def __init__(self, space: LatentSpace, latent_dim: int) -> None:
+        super().__init__()
+        self.space, self.latent_dim = space, latent_dim
+        self.norm = nn.LayerNorm(latent_dim) if space in ("layernorm", "tanh") else None
+
+    def forward(self, x: Tensor) -> Tensor:
+        if self.space == "sphere":
+            return F.normalize(x, dim=-1)
+        if self.norm is not None:
+            x = self.norm(x)
+        return torch.tanh(x) if self.space == "tanh" else x
+
+    @torch.no_grad()
+    def longest(self) -> float:
+        """The length that no latent exceeds: 1 on the sphere, set by gain and bias under LayerNorm."""
+        if self.space == "sphere":
+            return 1.0
+        if self.space == "tanh":
+            return float(self.latent_dim**0.5)
+        if self.norm is None:
+            return float("inf")
+        # A normalised vector has length sqrt(d) at most. Differences do not see the bias, but MICo's norms do.
+        return float(self.norm.weight.abs().max() * self.latent_dim**0.5 + self.norm.bias.norm())
+
+    def extra_repr(self) -> str:
+        return self.space

@@ -1,0 +1,117 @@
+"""Encoder outputs of one batch: each is computed on first use, and once while the weights stand."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Literal
+
+import torch
+from torch import Tensor
+
+from pamd.representation.encoder import LatentEncoder
+
+__all__ = ["CachedLatents", "Which"]
+
+Which = Literal["online", "ema", "periodic"]
+"""Which copy of the encoder: the trained one, its exponential moving average, or its periodic copy."""
+
+
+class CachedLatents:
+    """What the losses read of a batch. Call `forget` after a step on the online encoder; slow copies stay valid."""
+
+    def __init__(
+        self,
+        obs: Tensor,
+        next_obs: Tensor,
+        online: LatentEncoder,
+        slow: Mapping[str, LatentEncoder],
+        *,
+        z: Tensor | None = None,
+        return_obs: Tensor | None = None,
+    ) -> None:
+        # States and next states go through a network one after the other: the activations of both together would
+        # outgrow what the C library keeps of freed memory, and page-fault anew.
+        self._raw = {"obs": obs, "next_obs": next_obs}
+        if return_obs is not None:
+            self._raw["return_obs"] = return_obs
+        self._encoder, self._slow = online, slow
+        self._online: dict[str, Tensor] = {} if z is None else {"z": z}
+        self._fixed: dict[str, Tensor] = {}
+
+    def forget(self) -> None:
+        """Drop what the online encoder computed: its weights have changed."""
+        self._online.clear()
+
+    @property
+    def features(self) -> Tensor:
+        """Features of the states, with gradient: [B, F]."""
+        return self._once(self._online, "features", lambda: self._encoder.trunk(self._prepared("obs")))
+
+    @property
+    def fixed_features(self) -> Tensor:
+        """The same without gradient, for the actor: [B, F]."""
+        if "features" in self._online:
+            return self._online["features"].detach()
+        return self._features_of("obs")
+
+    @property
+    def next_features(self) -> Tensor:
+        """Features of the next states, without gradient: [B, F]."""
+        return self._features_of("next_obs")
+
+    @property
+    def return_features(self) -> Tensor:
+        """Features of the states in which returns end (the next states, for one step), without gradient: [B, F]."""
+        return self._features_of(self._return)
+
+    @property
+    def z(self) -> Tensor:
+        """Online latents of the states, with gradient: [B, d]."""
+        return self._once(self._online, "z", lambda: self._encoder.head(self.features))
+
+    @property
+    def actor_z(self) -> Tensor:
+        """Online latents of the states from `fixed_features`, without gradient: [B, d]."""
+        return self._frozen(self._encoder.head, self.fixed_features)
+
+    def fixed_z(self, which: Which) -> Tensor:
+        """Latents of the states under a copy of the encoder, without gradient: [B, d]."""
+        if which == "online":
+            return self.z.detach()
+        return self._slow_latents(which, "obs")
+
+    def z_next(self, which: Which) -> Tensor:
+        """Latents of the next states under a copy of the encoder, without gradient: [B, d]."""
+        if which == "online":
+            return self._once(self._online, "z_next", lambda: self._frozen(self._encoder.head, self.next_features))
+        return self._slow_latents(which, "next_obs")
+
+    def return_z(self, which: Literal["ema", "periodic"]) -> Tensor:
+        """Latents of the states in which returns end, under a slow copy: [B, d]."""
+        return self._slow_latents(which, self._return)
+
+    @property
+    def _return(self) -> str:
+        return "return_obs" if "return_obs" in self._raw else "next_obs"
+
+    def _features_of(self, name: str) -> Tensor:
+        return self._once(self._online, name, lambda: self._frozen(self._encoder.trunk, self._prepared(name)))
+
+    def _prepared(self, name: str) -> Tensor:
+        """Observations, converted once for every pass."""
+        return self._once(self._fixed, name, lambda: self._encoder.prepare(self._raw[name]))
+
+    def _slow_latents(self, which: str, name: str) -> Tensor:
+        key = f"{which} {name}"
+        return self._once(self._fixed, key, lambda: self._frozen(self._slow[which], self._prepared(name)))
+
+    @staticmethod
+    def _once(store: dict[str, Tensor], key: str, compute: Callable[[], Tensor]) -> Tensor:
+        if key not in store:
+            store[key] = compute()
+        return store[key]
+
+    @staticmethod
+    @torch.no_grad()
+    def _frozen(network: Callable[[Tensor], Tensor], x: Tensor) -> Tensor:
+        return network(x)

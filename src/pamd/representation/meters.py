@@ -1,0 +1,152 @@
+"""Live meters: does the distance shape the encoder, or does its head absorb the supervision?
+
+They read a representation on one batch and change nothing in it.
+"""
+
+from __future__ import annotations
+
+import copy
+import math
+from collections.abc import Iterable
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+from pamd.distances import Distance
+from pamd.objective import make_pairs, metric_loss
+from pamd.operators import Operator
+from pamd.representation.representation import Representation
+from pamd.types import Latents, Pairs
+
+__all__ = ["effective_rank", "entropy_rank", "read_meters", "warnings"]
+
+PROBE_STEPS = 20
+"""Adam steps that the head alone is given on one batch."""
+COLLAPSED_RANK = 2.0
+"""Below this the latents of a batch lie on a line."""
+OUT_OF_REACH = 0.1
+"""A share of pairs above which a user should know."""
+
+
+def read_meters(
+    representation: Representation,
+    obs: Tensor,
+    action: Tensor,
+    reward: Tensor,
+    next_obs: Tensor,
+    *,
+    seed: int = 0,
+    learning_rate: float = 1e-3,
+) -> dict[str, float]:
+    """The meters on one batch of transitions; without a metric loss, those of the latents alone.
+
+    Arguments are those of `Representation.losses`. `learning_rate` is that of the probe's Adam steps on the head.
+    """
+    generator = torch.Generator().manual_seed(seed)
+    cached, distance, operator = representation.cache(obs, next_obs), representation.distance, representation.operator
+    meters = {"effective_rank": effective_rank(cached.z.detach())}
+    if distance is None or operator is None:
+        return meters
+    latents = representation.metric_latents(cached, action, reward, generator)
+    pairs = make_pairs("permutation", len(latents), generator, latents.z.device)
+    target = operator.target(latents, pairs, representation.target_distance or distance)
+    meters |= _gradients(representation, latents, distance, operator, generator)
+    meters |= _reach(representation, latents, distance, operator, target)
+    if any(p.requires_grad for p in distance.parameters()):
+        meters["probe_reduction"] = _probe(latents.z.detach(), pairs, target, distance, learning_rate)
+    return meters
+
+
+def warnings(meters: dict[str, float]) -> list[str]:
+    """Plain sentences about meters that a user should act on."""
+    found = []
+    if meters["effective_rank"] < COLLAPSED_RANK:
+        found.append(
+            f"collapse: the latents of a batch have effective rank {meters['effective_rank']:.2f}; "
+            "states are no longer told apart"
+        )
+    if meters.get("reach_missed", 0.0) > OUT_OF_REACH:
+        found.append(
+            f"reach: {100 * meters['reach_missed']:.0f} % of the targets lie beyond {meters['reach_largest']:.3g}, the "
+            "largest value this distance can take on this encoder's latents, so the regression saturates; a smaller "
+            "reward weight c_R (--set method.operator.c_R=1-gamma) brings the targets down"
+        )
+    return found
+
+
+@torch.no_grad()
+def effective_rank(z: Tensor) -> float:
+    """exp of the entropy of the normalised singular values of centred z [B, d]: d if isotropic, 1 on a line.
+
+    0 where all latents are the same.
+    """
+    values = torch.linalg.svdvals((z - z.mean(0)).double())
+    total = values.sum()
+    if total <= 1e-12 * max(1.0, float(z.abs().max())):
+        return 0.0
+    return float(entropy_rank(values))
+
+
+def entropy_rank(values: Tensor) -> Tensor:
+    """exp of the entropy of non-negative values taken as shares: d where all are equal, 1 where one is alone.
+
+    [..., d] -> [...].
+    """
+    entropy: Tensor = torch.special.entr(values / values.sum(-1, keepdim=True))
+    return entropy.sum(-1).exp()
+
+
+def _reach(
+    representation: Representation, latents: Latents, distance: Distance[Any], operator: Operator[Any], target: Tensor
+) -> dict[str, float]:
+    """How much of the target [P] the distance can express, and how far targets may go in the end."""
+    config = operator.config
+    largest = distance.largest(representation.encoder.longest())
+    spread = float(latents.reward.max() - latents.reward.min())
+    meters = {"reach_fixed_point": config.reward_coefficient * spread / (1 - config.gamma * config.c_T)}
+    if math.isinf(largest):
+        return meters
+    return meters | {"reach_largest": largest, "reach_missed": float((target > largest).float().mean())}
+
+
+def _gradients(
+    representation: Representation,
+    latents: Latents,
+    distance: Distance[Any],
+    operator: Operator[Any],
+    generator: torch.Generator,
+) -> dict[str, float]:
+    """Norms of the metric loss's gradient with respect to the head and to the encoder."""
+    slow, objective = representation.target_distance, representation.method.objective
+    loss, _ = metric_loss(latents, distance, operator, objective, target_distance=slow, generator=generator)
+    head, encoder = list(distance.parameters()), list(representation.encoder.parameters())
+    found = torch.autograd.grad(loss, [*head, *encoder], allow_unused=True)
+    sizes = {"gradient_encoder": _norm(found[len(head) :])}
+    return sizes | ({"gradient_head": _norm(found[: len(head)])} if head else {})
+
+
+def _norm(gradients: Iterable[Tensor | None]) -> float:
+    squares = [float(g.square().sum()) for g in gradients if g is not None]
+    return math.sqrt(math.fsum(squares))
+
+
+def _probe(z: Tensor, pairs: Pairs, target: Tensor, distance: Distance[Any], learning_rate: float) -> float:
+    """The share of this batch's residual that the head alone removes in a few steps; latents and targets are fixed.
+
+    Near 1: the head can absorb the supervision. Near 0 (or below): what is left must come from the encoder.
+    """
+    head = copy.deepcopy(distance)
+    optimiser = torch.optim.Adam(head.parameters(), lr=learning_rate)
+
+    def residual() -> Tensor:
+        return F.mse_loss(head.between(z, z, pairs), target)
+
+    before = float(residual().detach())
+    for _ in range(PROBE_STEPS):
+        optimiser.zero_grad()
+        residual().backward()
+        optimiser.step()
+    after = float(residual().detach())
+    return 1 - after / before if before > 0 else 0.0

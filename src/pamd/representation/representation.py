@@ -1,0 +1,195 @@
+"""A method's whole representation side as one module, for anyone's training loop."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from pamd.config import check_whole
+from pamd.distances import Distance
+from pamd.errors import DtypeError, ShapeError
+from pamd.methods import Method
+from pamd.methods import method as named_method
+from pamd.models import RewardDecoder, make_transition
+from pamd.objective import metric_loss
+from pamd.operators import Operator
+from pamd.optimisation import follow, slow_copy
+from pamd.representation.encoder import LatentEncoder
+from pamd.representation.latents import CachedLatents
+from pamd.representation.losses import Losses
+from pamd.types import Latents, Loss
+
+__all__ = ["Representation"]
+
+
+class Representation(nn.Module):
+    """Encoder, its slow copies, latent model, reward decoder, distance and its slow copy, operator and objective.
+
+    Train it beside your own loss: add `losses(...).total`, step `parameters()`, then call `follow()` once per update.
+
+    Args:
+        method: a name such as "simsr+pamd" (`pamd list methods`), or a `Method` record.
+        encoder: a module that maps observations to [B, d]. The method's latent space is put on its output.
+        action_dim: the size of continuous actions, or the number of discrete ones.
+        latent_dim: d; by default the method's (50).
+        fidelity: "paper" or "released", for a method given by name.
+        gamma: the discount of the operator; by default the method's (0.99).
+        normalised: the encoder's output already lies in the method's latent space, and nothing is put on it.
+        slow_encoder: keep a slow copy of the encoder even where the method does not read one.
+    """
+
+    def __init__(
+        self,
+        method: str | Method,
+        *,
+        encoder: nn.Module,
+        action_dim: int,
+        latent_dim: int | None = None,
+        fidelity: Literal["paper", "released"] = "paper",
+        gamma: float | None = None,
+        normalised: bool = False,
+        slow_encoder: bool = False,
+    ) -> None:
+        super().__init__()
+        method = named_method(method, fidelity) if isinstance(method, str) else method
+        method = method.adapted(latent_dim=latent_dim, gamma=gamma).resolved
+        check_whole(f"method {method.name!r}", "action_dim", action_dim, 1)
+        d = method.latent_dim
+        self.method, self.action_dim = method, action_dim
+        if not isinstance(encoder, LatentEncoder):
+            encoder = LatentEncoder(encoder, method.latent_space, d, normalised=normalised)
+        self.encoder = encoder
+        self.transition = make_transition(method.transition, d, action_dim, method.ensemble)
+        self.reward_decoder = RewardDecoder(d) if method.reward_decoder else None
+        self.distance: Distance[Any] | None = None
+        self.operator: Operator[Any] | None = None
+        if method.distance is not None and method.operator is not None:
+            self.distance = method.distance.cls(d, method.distance.options)
+            self.operator = method.operator.cls(method.operator.options)
+        slow = method.slow_encoders | ({"ema"} if slow_encoder else set())
+        self.slow_encoders = nn.ModuleDict({which: slow_copy(encoder) for which in sorted(slow)})
+        self.target_distance: Distance[Any] | None = None
+        if self.distance is not None and method.target_distance == "ema":
+            self.target_distance = slow_copy(self.distance)
+        self.updates: Tensor
+        self.register_buffer("updates", torch.zeros((), dtype=torch.int64))
+
+    def encode(self, obs: Tensor) -> Tensor:
+        """The latents that a critic or policy reads, with gradient: [B, ...] -> z [B, d]."""
+        z: Tensor = self.encoder(obs)
+        return z
+
+    def losses(
+        self,
+        obs: Tensor,
+        action: Tensor,
+        reward: Tensor,
+        next_obs: Tensor,
+        *,
+        z: Tensor | None = None,
+        generator: torch.Generator | None = None,
+    ) -> Losses:
+        """The weighted losses of B transitions.
+
+        obs, next_obs: [B, ...]; action: [B, A] floats, or [B] int64 for discrete actions; reward: [B] or [B, 1].
+        `z`: what `encode(obs)` gave, where it was computed already. `generator` draws pairs and noise; without one,
+        torch's global generator does.
+        """
+        latents = self.cache(obs, next_obs, z=z)
+        reward = reward.squeeze(-1) if reward.ndim == 2 and reward.shape[1] == 1 else reward
+        terms = self.model_losses(latents, action, reward, generator)
+        return Losses({**terms, **self.metric_losses(latents, action, reward, generator)})
+
+    @torch.no_grad()
+    def follow(self) -> None:
+        """Move the slow copies. Call it once after every update."""
+        method = self.method
+        self.updates += 1
+        updates = int(self.updates)
+        if updates % method.follow_every == 0:
+            if "ema" in self.slow_encoders:
+                follow(self.slow_encoders["ema"], self.encoder, method.encoder_tau)
+            if self.target_distance is not None and self.distance is not None:
+                follow(self.target_distance, self.distance, method.encoder_tau)
+        if "periodic" in self.slow_encoders and (updates + method.target_offset) % method.target_period == 0:
+            follow(self.slow_encoders["periodic"], self.encoder, 1.0)
+
+    def cache(
+        self, obs: Tensor, next_obs: Tensor, *, z: Tensor | None = None, return_obs: Tensor | None = None
+    ) -> CachedLatents:
+        """The latents of a batch under the networks as they stand, each computed on first use.
+
+        `return_obs`: the observations in which n-step returns end; by default the next ones.
+        """
+        slow: Any = dict(self.slow_encoders.items())
+        return CachedLatents(obs, next_obs, self.encoder, slow, z=z, return_obs=return_obs)
+
+    def model_losses(
+        self, latents: CachedLatents, action: Tensor, reward: Tensor, generator: torch.Generator | None
+    ) -> dict[str, Loss]:
+        """The "transition" and "reward" terms, weighted. Both train the encoder through `latents.z`."""
+        if self.transition is None:
+            return {}
+        method = self.method
+        predicted = self.transition(latents.z, self._one_hot(action))
+        transition = predicted.loss(latents.z_next(method.next_latent_encoder))
+        terms = {"transition": Loss(method.transition_weight * transition, {"transition_loss": transition.detach()})}
+        if self.reward_decoder is not None:
+            decoded = self.reward_decoder(predicted.member(generator).sample(generator))
+            loss = F.mse_loss(decoded, reward)
+            terms["reward"] = Loss(method.reward_weight * loss, {"reward_loss": loss.detach()})
+        return terms
+
+    def metric_losses(
+        self, latents: CachedLatents, action: Tensor, reward: Tensor, generator: torch.Generator | None
+    ) -> dict[str, Loss]:
+        """The "metric" term (eq:metric_loss), weighted. Gradients reach `latents.z` and the distance alone."""
+        if self.distance is None or self.operator is None:
+            return {}
+        seen = self.metric_latents(latents, action, reward, generator)
+        slow = self.target_distance or self.distance
+        objective = self.method.objective
+        loss = metric_loss(seen, self.distance, self.operator, objective, target_distance=slow, generator=generator)
+        return {"metric": loss}
+
+    def metric_latents(
+        self, latents: CachedLatents, action: Tensor, reward: Tensor, generator: torch.Generator | None
+    ) -> Latents:
+        """What distance and operator read of a batch. Only `z` carries a gradient."""
+        assert self.operator is not None
+        method, needs = self.method, self.operator.needs
+        fields: dict[str, Tensor] = {}
+        if method.objective.right == "target":
+            fields["z_target"] = latents.fixed_z(method.target_encoder)
+        if "z_next" in needs:
+            fields["z_next"] = latents.z_next(method.target_encoder)
+        if needs & {"next_mean", "next_std", "next_sample"}:
+            fields |= self._predict(latents.fixed_z(method.target_encoder), self._one_hot(action), generator)
+        return Latents(z=latents.z, reward=reward, **fields)
+
+    @torch.no_grad()
+    def _predict(self, z: Tensor, action: Tensor, generator: torch.Generator | None) -> dict[str, Tensor]:
+        """Where the latent model leads from z [B, d]: the mean, standard deviation and a sample of one member."""
+        assert self.transition is not None
+        chosen = self.transition(z, action).member(generator)
+        fields = {"next_mean": chosen.mean[0], "next_sample": chosen.sample(generator)}
+        if chosen.log_std is not None:
+            fields["next_std"] = chosen.log_std[0].exp()
+        return fields
+
+    def _one_hot(self, action: Tensor) -> Tensor:
+        """Actions [B, A] as they are; discrete ones [B] one-hot encoded to [B, A]."""
+        if action.is_floating_point():
+            if action.ndim != 2 or action.shape[1] != self.action_dim:
+                raise ShapeError(f"action must be [B, {self.action_dim}], got {list(action.shape)}")
+            return action
+        action = action.squeeze(-1) if action.ndim == 2 and action.shape[1] == 1 else action
+        if action.ndim != 1 or action.dtype != torch.int64:
+            raise DtypeError(
+                f"discrete actions must be int64 [B] or [B, 1], got {action.dtype} {list(action.shape)};"
+                f" continuous ones must be floating-point [B, {self.action_dim}]"
+            )
+        return F.one_hot(action, self.action_dim).to(torch.get_default_dtype())

@@ -1,0 +1,80 @@
+"""How many CPU threads a run should use, and whether the machine has them to give."""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import torch
+
+__all__ = ["available_threads", "oversubscribed", "torch_threads"]
+
+_CGROUP = Path("/sys/fs/cgroup")
+
+
+def available_threads() -> int:
+    """Threads that this process may use: the least of affinity, cgroup quota, OMP_NUM_THREADS and torch's setting."""
+    limits = [_affinity(), torch.get_num_threads(), *_quotas()]
+    wanted = os.environ.get("OMP_NUM_THREADS", "").split(",")[0]
+    if wanted.isdigit() and int(wanted) > 0:
+        limits.append(int(wanted))
+    return max(1, min(limits))
+
+
+@contextmanager
+def torch_threads(count: int | None) -> Iterator[int]:
+    """torch with `count` threads, or as many as are available; what was set before comes back at the end."""
+    before = torch.get_num_threads()
+    chosen = count or available_threads()
+    torch.set_num_threads(chosen)
+    try:
+        yield chosen
+    finally:
+        torch.set_num_threads(before)
+
+
+def oversubscribed(threads: int) -> str | None:
+    """A sentence where more threads are runnable than the machine has cores, and this run uses several."""
+    try:
+        load = os.getloadavg()[0]
+    except OSError:
+        return None
+    cores = _affinity()
+    if threads == 1 or load < 1.5 * cores:
+        return None
+    return (
+        f"threads: the load is {load:.1f} on {cores} cores, and this run uses {threads} threads; they wait for one"
+        " another. Use --threads 1"
+    )
+
+
+def _affinity() -> int:
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+def _quotas() -> list[int]:
+    """Cores that the control groups grant; empty where there is no limit."""
+    found = []
+    for file, parse in (("cpu.max", _version_2), ("cpu/cpu.cfs_quota_us", _version_1)):
+        try:
+            cores = parse(_CGROUP / file)
+        except (OSError, ValueError, IndexError):
+            continue
+        if cores is not None:
+            found.append(max(1, math.ceil(cores)))
+    return found
+
+
+def _version_2(path: Path) -> float | None:
+    quota, period = path.read_text().split()[:2]
+    return None if quota == "max" else int(quota) / int(period)
+
+
+def _version_1(path: Path) -> float | None:
+    quota, period = int(path.read_text()), int(path.with_name("cpu.cfs_period_us").read_text())
+    return None if quota <= 0 else quota / period

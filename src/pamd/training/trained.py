@@ -1,0 +1,87 @@
+"""A trained agent from its run directory: the one place where checkpoints become agents."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pamd.agent import Agent
+from pamd.distances import Distance
+from pamd.envs import build_env
+from pamd.errors import CheckpointError
+from pamd.replay import Replay
+from pamd.representation import Representation
+from pamd.training import checkpoint
+from pamd.training.config import TrainConfig
+from pamd.training.run import RunDirectory
+
+if TYPE_CHECKING:
+    from pamd.envs.wrappers import Episodes
+
+__all__ = ["Trained", "load"]
+
+
+@dataclass(frozen=True)
+class Trained:
+    """The agent of a run's newest whole checkpoint, and what belongs to it."""
+
+    path: Path
+    """The run directory."""
+    config: TrainConfig
+    agent: Agent
+    checkpoint: str
+    """The checkpoint's name: its number of decisions."""
+    complaints: tuple[str, ...] = ()
+    """What is wrong with newer checkpoints."""
+
+    def act(self, obs: NDArray[Any]) -> NDArray[np.float32]:
+        """The policy's actions for one observation [...] or a batch [B, ...]: [A] or [B, A]."""
+        return self.agent.act(obs)
+
+    @property
+    def representation(self) -> Representation:
+        """The representation that has the metric."""
+        return self.agent.measured
+
+    @property
+    def distance(self) -> Distance[Any] | None:
+        """The learned distance; None where the method has no metric."""
+        return self.representation.distance
+
+    def make_env(self, seed: int = 0, render_size: int | None = None) -> Episodes:
+        """The environment that the agent was trained in."""
+        return build_env(self.config.env, seed=seed, render_size=render_size)
+
+    def replay(self) -> Replay:
+        """The run's replay, read-only and memory-mapped."""
+        return Replay.open(self.path / "replay", read_only=True, storage="mmap")
+
+
+def load(run: str | Path) -> Trained:
+    """The trained agent of a run directory."""
+    opened = RunDirectory.open(Path(run))
+    found, complaints = checkpoint.newest(opened.checkpoints)
+    if found is None:
+        raise CheckpointError(" ".join([f"{run} has no whole checkpoint.", *complaints]))
+    tensors, _, place = found
+    config = opened.config
+    agent = _agent(config)
+    try:
+        agent.load(tensors)
+    except (RuntimeError, KeyError) as error:
+        first = str(error).splitlines()[-1].strip()
+        raise CheckpointError(f"checkpoint {place.name} of {run} does not fit the run's config: {first}") from None
+    return Trained(opened.path, config, agent, place.name, tuple(complaints))
+
+
+def _agent(config: TrainConfig) -> Agent:
+    env = build_env(config.env)
+    try:
+        observation_shape, (action_dim,) = env.observation_space.shape or (), env.action_space.shape or (0,)
+    finally:
+        env.close()
+    return Agent(config.agent, observation_shape=observation_shape, action_dim=action_dim, seed=config.seed)

@@ -1,0 +1,94 @@
+"""The same seeds give the same parameters as version 0.1.0 gave, for every method at both fidelities.
+
+reference/updates.json was written by version 0.1.0 in float64: after four updates, for each part of the agent, the sum
+of its parameters, of their absolute values, and of their products with cos(0), cos(1), ...
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from tests.agent.batches import RELEASED_SAC, make_agent
+from torch import nn
+
+from pamd.agent import Agent
+from pamd.learners.sac import Sac
+from pamd.methods import side
+from pamd.types import Batch
+
+REFERENCE: dict[str, dict[str, list[float]]] = json.loads(
+    (Path(__file__).parent / "reference" / "updates.json").read_text()
+)
+QUICK = ("pamd", "mlp", "adaptive-diagonal")
+"""Distances that `make test` looks at; the others are in `make test-slow`."""
+
+
+def batch(number: int) -> Batch:
+    draw = torch.Generator().manual_seed(1000 + number)
+    obs, next_obs = (torch.randint(0, 256, (8, 9, 24, 24), generator=draw, dtype=torch.uint8) for _ in range(2))
+    action, reward = torch.rand(8, 2, generator=draw) * 2 - 1, torch.rand(8, generator=draw)
+    return Batch(obs, action, reward, next_obs, (torch.rand(8, generator=draw) > 0.1).double())
+
+
+def parts(agent: Agent) -> dict[str, nn.Module | None]:
+    own, learner = agent.representation, agent.learner
+    assert isinstance(learner, Sac)
+    return {
+        "encoder": own.encoder,
+        "critic": learner.critic,
+        "actor": learner.actor,
+        "transition": own.transition,
+        "reward_decoder": own.reward_decoder,
+        "distance": own.distance,
+        "target_encoder": own.slow_encoders["ema"],
+        "target_critic": learner.target_critic,
+        "target_distance": own.target_distance,
+    }
+
+
+def summary(module: nn.Module) -> list[float]:
+    flat = torch.cat([p.detach().flatten() for p in module.parameters()])
+    return [float(x.sum()) for x in (flat, flat.abs(), flat * torch.cos(torch.arange(len(flat)).double()))]
+
+
+@pytest.fixture
+def double() -> Iterator[None]:
+    torch.set_default_dtype(torch.float64)
+    yield
+    torch.set_default_dtype(torch.float32)
+
+
+def cases() -> list[Any]:
+    found = []
+    for key in REFERENCE:
+        name, _, schedule, *_ = key.split("|")
+        distance = name.partition("+")[2]
+        quick = not distance or (distance in QUICK and schedule == "sequential")
+        found.append(pytest.param(key, marks=() if quick else pytest.mark.slow))
+    return found
+
+
+@pytest.mark.usefixtures("double")
+@pytest.mark.parametrize("key", cases())
+def test_parameters_are_those_of_the_reference(key: str) -> None:
+    name, fidelity, schedule, *shifted = key.split("|")
+    name = "none" if name == "sac" else name
+    options: dict[str, Any] = dict(RELEASED_SAC[side(name)]) if fidelity == "released" else {}
+    if shifted:
+        options["augmentation"] = {"name": "random-shift"}
+    agent = make_agent(name, fidelity, schedule=schedule, options=options, seed=3)
+    for number in range(4):
+        agent.update(batch(number))
+    expected = dict(REFERENCE[key])
+    assert expected.pop("generator") == [int(agent.generator.get_state().long().sum())], "other random numbers"
+    assert expected.pop("log_temperature") == pytest.approx([float(agent.learner.log_temperature.detach())], rel=1e-9)  # type: ignore[union-attr]
+    found = parts(agent)
+    for part, numbers in expected.items():
+        module = found[part]
+        assert module is not None
+        assert summary(module) == pytest.approx(numbers, rel=1e-7, abs=1e-7), part

@@ -1,0 +1,94 @@
+"""Methods are data: every name builds, `+distance` changes the comparator alone, presets say what facts say."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from tests.agent.batches import make_agent, make_batch
+
+from pamd.config import differences, from_json, to_json
+from pamd.configuration import configure
+from pamd.errors import ConfigError, UnknownNameError
+from pamd.methods import PIPELINES, Method, method, names
+
+ALL = names()
+
+
+@pytest.mark.parametrize("fidelity", ["paper", "released"])
+@pytest.mark.parametrize("name", ALL)
+def test_every_method_updates_and_survives_json(name: str, fidelity: Any) -> None:
+    made = method(name, fidelity)
+    assert from_json(Method, to_json(made), "method") == made
+    agent = make_agent(name, fidelity)
+    metrics = agent.update(make_batch()) | agent.update(make_batch(1))
+    assert all(value.isfinite() for value in metrics.values())
+
+
+@pytest.mark.parametrize("name", [n for n in ALL if "+" in n and not n.startswith("dbc+")])
+def test_plus_distance_replaces_the_comparator_and_nothing_else(name: str) -> None:
+    base = name.split("+")[0]
+    fields = {field.split(".")[0] for field, _, _ in differences(method(base), method(name))}
+    assert fields <= {"name", "distance"}
+
+
+def test_released_simsr_pamd_also_differs_in_its_pairs_and_says_so() -> None:
+    pair = method("simsr", "released"), method("simsr+pamd", "released")
+    differing = {field: (a, b) for field, a, b in differences(*pair)}
+    assert differing.pop("objective.pairing") == ("all", "permutation")
+    assert {field.split(".")[0] for field in differing} == {"name", "distance"}
+
+
+@pytest.mark.parametrize(
+    ("name", "fidelity", "field", "value"),
+    [
+        ("dbc-det", "released", "distance.name", "coordinate"),
+        ("dbc-det", "paper", "distance.name", "l1"),
+        ("dbc-det", "released", "operator.options.reward_gap", "smooth-l1"),
+        ("dbc-det+pamd", "released", "distance.options.root", "clamp"),
+        ("simsr+pamd", "released", "distance.options.root_epsilon", 1e-12),
+        ("dbc-det", "released", "objective.weight", 0.5),
+        ("dbc-det", "released", "target_encoder", "online"),
+        ("dbc-det", "released", "learner.first_updates", 1000),
+        ("dbc-det", "released", "weight_decay", 0.0),
+        ("simsr", "released", "learner.hidden", 1024),
+        ("simsr", "paper", "learner.hidden", 256),
+        ("simsr", "released", "encoder_tau", 0.05),
+        ("simsr", "released", "objective.regression", "smooth-l1"),
+        ("simsr+pamd", "paper", "objective.regression", "mse"),
+        ("simsr", "released", "learner.temperature_beta1", 0.5),
+        ("mico", "released", "objective.weight", 1e-5),
+        ("mico", "released", "critic_weight", 1 - 1e-5),
+        ("mico", "paper", "target_period", 8000),
+        ("simsr", "paper", "latent_space", "sphere"),
+        ("mico", "paper", "latent_space", "layernorm"),
+    ],
+)
+def test_presets(name: str, fidelity: Any, field: str, value: Any) -> None:
+    config = configure("toy", name, fidelity=fidelity)
+    node: Any = config.method
+    if field.startswith("learner."):
+        node, field = config.learner.options, field.removeprefix("learner.")
+    for part in field.split("."):
+        node = getattr(node, part)
+    assert node == value
+
+
+def test_bad_names() -> None:
+    with pytest.raises(UnknownNameError, match="'simsr\\+pamd'"):
+        method("simrs+pamd")
+    with pytest.raises(UnknownNameError, match="'pamd'"):
+        method("simsr+pmad")
+    with pytest.raises(UnknownNameError, match="unknown distance ''"):
+        method("simsr+")
+    with pytest.raises(UnknownNameError, match="fidelity"):
+        method("simsr", "exact")  # type: ignore[arg-type]
+    with pytest.raises(UnknownNameError, match="'latent_dim'"):
+        method("simsr", latent_dims=3)
+    with pytest.raises(ConfigError, match="dbc-det\\+pamd"):
+        method("dbc+pamd")
+    with pytest.raises(ConfigError, match="no comparator"):
+        method("none+pamd")
+    with pytest.raises(UnknownNameError, match="'paper'"):
+        configure("toy", scale="papr")
+    assert set(PIPELINES) <= set(ALL)

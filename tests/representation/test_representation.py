@@ -1,0 +1,172 @@
+"""A representation in anyone's loop: any encoder, any actions, no learner."""
+
+from __future__ import annotations
+
+import copy
+import io
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+import pamd
+from pamd.errors import ConfigError, DtypeError, ShapeError, UnknownNameError
+from pamd.methods import names
+
+D = 8
+
+
+def plain_encoder() -> nn.Module:
+    return nn.Sequential(nn.Linear(5, 16), nn.ReLU(), nn.Linear(16, D))
+
+
+def make(name: str = "simsr+pamd", **options: Any) -> pamd.Representation:
+    torch.manual_seed(0)
+    return pamd.Representation(name, encoder=plain_encoder(), latent_dim=D, action_dim=3, **options)
+
+
+def transitions(discrete: bool = False, seed: int = 0, size: int = 12) -> tuple[Tensor, ...]:
+    draw = torch.Generator().manual_seed(seed)
+    obs, next_obs = (torch.randn(size, 5, generator=draw) for _ in range(2))
+    action = torch.randint(3, (size,), generator=draw) if discrete else torch.rand(size, 3, generator=draw)
+    return obs, action, torch.rand(size, generator=draw), next_obs
+
+
+@pytest.mark.parametrize("discrete", [False, True])
+@pytest.mark.parametrize("name", names())
+def test_every_method_trains_a_foreign_encoder(name: str, discrete: bool) -> None:
+    rep = make(name)
+    losses = rep.losses(*transitions(discrete), generator=torch.Generator().manual_seed(0))
+    expected = {
+        "transition": rep.method.transition != "none",
+        "reward": rep.method.reward_decoder,
+        "metric": rep.method.distance is not None,
+    }
+    assert set(losses) == {term for term, there in expected.items() if there}
+    if not losses:
+        assert float(losses.total) == 0
+        return
+    losses.total.backward()
+    gradients = [p.grad for p in rep.encoder.parameters()]
+    assert any(g is not None and bool(g.abs().sum() > 0) for g in gradients)
+    assert all(g is None or bool(g.isfinite().all()) for g in gradients)
+    assert all(value.isfinite() for value in losses.metrics.values())
+    assert not any(p.requires_grad for p in rep.slow_encoders.parameters())
+    rep.follow()
+
+
+def test_the_total_is_the_sum_of_the_terms() -> None:
+    losses = make("dbc-det+pamd").losses(*transitions())
+    torch.testing.assert_close(losses.total, sum(loss.value for loss in losses.values()))
+    assert {"transition_loss", "reward_loss", "metric_loss"} <= losses.metrics.keys()
+
+
+def test_latents_that_were_computed_already_are_used() -> None:
+    rep = make()
+    obs, action, reward, next_obs = transitions()
+    passes = []
+    rep.encoder.network.register_forward_hook(lambda *_: passes.append(1))
+    z = rep.encode(obs)
+    with_z = rep.losses(obs, action, reward, next_obs, z=z, generator=torch.Generator().manual_seed(0))
+    assert len(passes) == 1, "the slow encoder sees next states, the online one nothing more"
+    anew = rep.losses(obs, action, reward, next_obs, generator=torch.Generator().manual_seed(0))
+    torch.testing.assert_close(with_z.total, anew.total)
+
+
+def test_a_generator_draws_everything() -> None:
+    rep = make("simsr+pamd")
+    totals = []
+    for process in (1, 2):
+        torch.manual_seed(process)
+        totals.append(rep.losses(*transitions(), generator=torch.Generator().manual_seed(3)).total)
+    assert torch.equal(*totals)
+
+
+def test_rewards_may_have_a_column() -> None:
+    rep = make()
+    obs, action, reward, next_obs = transitions()
+    one, other = (
+        rep.losses(obs, action, r, next_obs, generator=torch.Generator().manual_seed(0)).total
+        for r in (reward, reward[:, None])
+    )
+    assert torch.equal(one, other)
+
+
+@pytest.mark.parametrize("space", ["layernorm", "sphere"])
+def test_the_latent_space_is_added_or_declared(space: Any) -> None:
+    method = pamd.method("simsr+pamd", latent_dim=D, latent_space=space)
+    obs = transitions()[0]
+    added = pamd.Representation(method, encoder=plain_encoder(), action_dim=3)
+    z = added.encode(obs)
+    if space == "sphere":
+        torch.testing.assert_close(z.norm(dim=-1), torch.ones(len(z)))
+    else:
+        torch.testing.assert_close(z.mean(-1), torch.zeros(len(z)), atol=1e-5, rtol=0)
+    encoder = plain_encoder()
+    declared = pamd.Representation(method, encoder=encoder, action_dim=3, normalised=True)
+    torch.testing.assert_close(declared.encode(obs), encoder(obs))
+    assert declared.encoder.longest() == (1.0 if space == "sphere" else float("inf"))
+
+
+def test_slow_copies_follow_at_their_pace() -> None:
+    rep = make("mico+pamd", slow_encoder=True)
+    with torch.no_grad():
+        for p in rep.encoder.parameters():
+            p.add_(1.0)
+    before = copy.deepcopy(rep.slow_encoders)
+    rep.follow()  # the first of two updates: nothing moves
+    for one, other in zip(rep.slow_encoders.parameters(), before.parameters(), strict=True):
+        assert torch.equal(one, other)
+    rep.follow()
+    for name, p in rep.slow_encoders["ema"].named_parameters():
+        torch.testing.assert_close(p, dict(before["ema"].named_parameters())[name] + 0.005)
+
+
+def test_state_survives_copying_and_saving() -> None:
+    rep = make("mico+pamd")
+    for _ in range(3):
+        rep.follow()
+    file = io.BytesIO()
+    torch.save(rep.state_dict(), file)
+    file.seek(0)
+    other = make("mico+pamd")
+    other.load_state_dict(torch.load(file))
+    assert int(other.updates) == 3
+    generator = [torch.Generator().manual_seed(0) for _ in range(3)]
+    totals = [
+        r.losses(*transitions(), generator=g).total
+        for r, g in zip((rep, other, copy.deepcopy(rep)), generator, strict=True)
+    ]
+    assert torch.equal(totals[0], totals[1])
+    assert torch.equal(totals[0], totals[2])
+
+
+def test_built_in_encoders_serve_too() -> None:
+    encoder = pamd.encoder("conv", observation_shape=(3, 20, 20), latent_dim=D, filters=4, strides=(2, 2))
+    rep = pamd.Representation("dbc-det+pamd", encoder=encoder, latent_dim=D, action_dim=2)
+    obs, next_obs = (torch.randint(0, 256, (6, 3, 20, 20), dtype=torch.uint8) for _ in range(2))
+    losses = rep.losses(obs, torch.rand(6, 2), torch.rand(6), next_obs)
+    losses.total.backward()
+    assert encoder.layers[0].weight.grad is not None
+
+
+def test_another_discount_reaches_the_operator() -> None:
+    assert make(gamma=0.9).operator.config.gamma == 0.9  # type: ignore[union-attr]
+    assert make().operator.config.gamma == 0.99  # type: ignore[union-attr]
+
+
+def test_wrong_inputs_are_named() -> None:
+    obs, action, reward, next_obs = transitions()
+    with pytest.raises(UnknownNameError, match=r"unknown distance 'pmd'\. Did you mean 'pamd'"):
+        make("simsr+pmd")
+    with pytest.raises(ConfigError, match="action_dim must be a whole number of at least 1, got 0"):
+        pamd.Representation("simsr", encoder=plain_encoder(), latent_dim=D, action_dim=0)
+    rep = make()
+    with pytest.raises(ShapeError, match=r"action must be \[B, 3\], got \[12, 2\]"):
+        rep.losses(obs, action[:, :2], reward, next_obs)
+    with pytest.raises(DtypeError, match=r"int64 \[B\]"):
+        rep.losses(obs, torch.zeros(12, dtype=torch.int32), reward, next_obs)
+    wide = pamd.Representation("simsr+pamd", encoder=plain_encoder(), latent_dim=D + 1, action_dim=3)
+    with pytest.raises(ShapeError, match=r"the encoder must give \[B, 9\], got \[12, 8\]"):
+        wide.losses(obs, action, reward, next_obs)
