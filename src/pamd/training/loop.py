@@ -3,11 +3,7 @@
 from __future__ import annotations
 
 import math
-import signal
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
-from types import FrameType
 from typing import Protocol
 
 import numpy as np
@@ -21,6 +17,7 @@ from pamd.training.config import Runtime, TrainConfig, prepare
 from pamd.training.evaluate import evaluate
 from pamd.training.run import RunDirectory
 from pamd.training.session import Session, replay_plan
+from pamd.training.signals import Stop, stop_signals
 from pamd.training.threads import oversubscribed, torch_threads
 from pamd.training.video import write_video
 from pamd.types import Batch
@@ -76,7 +73,7 @@ def _run(run: RunDirectory, observer: Observer) -> Path:
     with run.locked(), torch_threads(run.config.runtime.threads) as threads:
         session = _open(run, threads, observer)
         try:
-            with _stop_signals() as stop:
+            with stop_signals() as stop:
                 _loop(session, observer, stop)
             run.write_status("finished", **session.budget._asdict(), seconds=round(session.seconds, 1))
         except RunInterrupted:
@@ -139,7 +136,7 @@ def _begin_or_restore(session: Session, observer: Observer) -> None:
         session.begin()
 
 
-def _loop(session: Session, observer: Observer, stop: _Stop) -> None:
+def _loop(session: Session, observer: Observer, stop: Stop) -> None:
     config, run, clock = session.config, session.run, Stopwatch()
     evaluation_due, checkpoint_due = Every(config.evaluate_every), Every(config.checkpoint_every)
     run.write_status("running", **session.budget._asdict())
@@ -241,7 +238,7 @@ def _log_time(session: Session, clock: Stopwatch) -> None:
     session.logs.write("timing", {**session.budget._asdict(), **row})
 
 
-def _evaluate(session: Session, clock: Stopwatch, stop: _Stop, last: bool) -> None:
+def _evaluate(session: Session, clock: Stopwatch, stop: Stop, last: bool) -> None:
     config = session.config
     record = config.runtime.video == "all" or (config.runtime.video == "last" and last)
     with clock.section("evaluation"):
@@ -270,29 +267,3 @@ def _check_finite(session: Session) -> None:
             f"{', '.join(bad)} became NaN or infinite at update {session.budget.updates};"
             f" the checkpoints in {session.run.checkpoints} are older and unharmed"
         )
-
-
-class _Stop:
-    """Set by SIGINT or SIGTERM; the loop reads it between decisions."""
-
-    def __init__(self) -> None:
-        self.asked = False
-
-    def __call__(self, number: int, frame: FrameType | None) -> None:
-        if self.asked:  # the second signal stops at once
-            raise KeyboardInterrupt
-        self.asked = True
-
-
-@contextmanager
-def _stop_signals() -> Iterator[_Stop]:
-    stop = _Stop()
-    try:
-        before = {number: signal.signal(number, stop) for number in (signal.SIGINT, signal.SIGTERM)}
-    except ValueError:  # not the main thread: its owner handles signals
-        before = {}
-    try:
-        yield stop
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
