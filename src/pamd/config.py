@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import typing
-from abc import ABC, abstractmethod
+from abc import ABC
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, TypeVar
@@ -41,22 +41,18 @@ class Part(ABC):
     name: str
     options: Any = dataclasses.field(default_factory=dict)
 
-    kind: ClassVar[str]
-
-    @staticmethod
-    @abstractmethod
-    def registry() -> Registry[Any]:
-        """Where the name is looked up."""
+    registry: ClassVar[Registry[Any]]
+    """Where the name is looked up."""
 
     def __post_init__(self) -> None:
         record = self.cls.Config
         if not isinstance(self.options, record):
-            object.__setattr__(self, "options", build(record, self.options, f"{self.kind} {self.name!r}"))
+            object.__setattr__(self, "options", build(record, self.options, f"{self.registry.kind} {self.name!r}"))
 
     @property
     def cls(self) -> Any:
         """The class that the name stands for."""
-        return self.registry().get(self.name)
+        return self.registry.get(self.name)
 
 
 def build(cls: type[C], options: Mapping[str, Any], what: str) -> C:

@@ -164,6 +164,8 @@ def split_name(name: str, learner: str | None = None) -> tuple[str, str]:
     """(learner, method) of "simsr+pamd", "sac", "drqv2" or "drqv2:simsr+pamd"."""
     first, colon, rest = name.partition(":")
     if not colon and first not in LEARNERS.names():
+        if first.partition("+")[0] not in methods.PIPELINES:
+            raise UnknownNameError("method", name, [*methods.names(), *LEARNERS.names()])
         return learner or "sac", name
     if learner is not None and learner != first:
         raise ConfigError(f"method {name!r} names learner {first!r}; it cannot be combined with learner {learner!r}")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Literal, get_args
+from typing import Any, ClassVar, Literal, get_args
 
 from pamd.config import Part, check_choice
 from pamd.encoders import ENCODERS
@@ -24,11 +24,7 @@ Precision = Literal["float32", "bfloat16"]
 class EncoderPart(Part):
     """A registered encoder with its options."""
 
-    kind = "encoder"
-
-    @staticmethod
-    def registry() -> Registry[Any]:
-        return ENCODERS
+    registry: ClassVar[Registry[Any]] = ENCODERS
 
 
 @dataclass(frozen=True)

@@ -43,22 +43,24 @@ def train(
     """
     from pamd.training import loop
 
-    made = dataclasses.replace(_configured(task, options, config, set_), runtime=runtime)
+    made = _configured(task, options, config, set_, runtime)
     with Display() as display:
         path = loop.train(prepared(made, display.say), runs, display)
         display.say(f"{path}")
 
 
-def _configured(task: str | None, options: RunOptions, file: Path | None, settings: tuple[str, ...]) -> TrainConfig:
+def _configured(
+    task: str | None, options: RunOptions, file: Path | None, settings: tuple[str, ...], runtime: Runtime
+) -> TrainConfig:
     given = options.given
     if file is not None:
         words = [*([task] if task else []), *(f"--{name.replace('_', '-')}" for name in given)]
         if words:
             raise ConfigError(f"--config cannot be combined with {', '.join(words)}; override fields with --set")
-        return override(read_config(file), settings)
+        return override(dataclasses.replace(read_config(file), runtime=runtime), settings)
     if task is None:
         raise ConfigError("a task is required, e.g. `pamd train cheetah_run`, or --config")
-    return configure(task, settings=settings, **given)
+    return configure(task, settings=settings, runtime=runtime, **given)
 
 
 def resume(

@@ -25,11 +25,7 @@ __all__ = ["LEARNERS", "AugmentationPart", "Learner", "LearnerConfig", "LearnerP
 class AugmentationPart(Part):
     """A registered augmentation with its options."""
 
-    kind = "augmentation"
-
-    @staticmethod
-    def registry() -> Registry[Any]:
-        return AUGMENTATIONS
+    registry: ClassVar[Registry[Any]] = AUGMENTATIONS
 
 
 def _no_augmentation() -> AugmentationPart:
@@ -139,8 +135,4 @@ LEARNERS: Registry[type[Learner[Any]]] = Registry("learner", "pamd.learners")
 class LearnerPart(Part):
     """A registered learner with its options."""
 
-    kind = "learner"
-
-    @staticmethod
-    def registry() -> Registry[Any]:
-        return LEARNERS
+    registry: ClassVar[Registry[Any]] = LEARNERS

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from dataclasses import dataclass, field
-from typing import Any, Literal, get_args
+from typing import Any, ClassVar, Literal, get_args
 
 from pamd.config import Part, check_choice, check_positive, check_whole
 from pamd.distances import DISTANCES
@@ -27,22 +27,14 @@ FROM_MODEL = frozenset({"next_mean", "next_std", "next_sample"})
 class DistancePart(Part):
     """A registered distance with its options."""
 
-    kind = "distance"
-
-    @staticmethod
-    def registry() -> Registry[Any]:
-        return DISTANCES
+    registry: ClassVar[Registry[Any]] = DISTANCES
 
 
 @dataclass(frozen=True)
 class OperatorPart(Part):
     """A registered operator with its options."""
 
-    kind = "operator"
-
-    @staticmethod
-    def registry() -> Registry[Any]:
-        return OPERATORS
+    registry: ClassVar[Registry[Any]] = OPERATORS
 
 
 @dataclass(frozen=True)
@@ -131,10 +123,11 @@ class Method:
                 + ("gaussian or ensemble" if "next_std" in missing else "deterministic, gaussian or ensemble")
             )
         if operator.coordinate_wise not in (None, self.distance.cls.coordinate_wise):
-            given = "coordinate by coordinate" if operator.coordinate_wise else "by scalars"
+            kinds = ("scalars", "coordinate by coordinate")
+            theirs, ours = kinds[bool(operator.coordinate_wise)], kinds[self.distance.cls.coordinate_wise]
             raise ConfigError(
-                f"{what}: operator {self.operator.name!r} compares {given}, and distance {self.distance.name!r} not;"
-                " set method.operator.reading or method.distance.name"
+                f"{what}: operator {self.operator.name!r} compares {theirs}, but distance {self.distance.name!r}"
+                f" compares {ours}; set method.operator.reading or method.distance.name"
             )
 
     @property
