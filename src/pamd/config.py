@@ -26,6 +26,7 @@ __all__ = [
     "override",
     "to_json",
     "to_tree",
+    "tree_differences",
 ]
 
 C = TypeVar("C")
@@ -159,7 +160,12 @@ def _value(text: str) -> Any:
 
 def differences(one: Any, other: Any) -> Iterator[tuple[str, Any, Any]]:
     """The fields in which two records differ, nested ones dotted."""
-    left, right = _flat(to_tree(one)), _flat(to_tree(other))
+    return tree_differences(to_tree(one), to_tree(other))
+
+
+def tree_differences(one: Mapping[str, Any], other: Mapping[str, Any]) -> Iterator[tuple[str, Any, Any]]:
+    """The leaves in which two trees differ, by dotted key."""
+    left, right = _flat(one), _flat(other)
     for key in sorted(left.keys() | right.keys()):
         if left.get(key) != right.get(key):
             yield key, left.get(key), right.get(key)

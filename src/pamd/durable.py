@@ -7,7 +7,7 @@ from pathlib import Path
 
 from pamd.errors import ResourceError
 
-__all__ = ["check_directory", "replace", "sync_directory", "write"]
+__all__ = ["append", "check_directory", "read", "replace", "sync", "sync_directory", "write"]
 
 
 def check_directory(path: Path, what: str) -> None:
@@ -21,9 +21,35 @@ def check_directory(path: Path, what: str) -> None:
         raise ResourceError(f"{what} {path} cannot be written: no permission in {there}")
 
 
+def read(path: Path) -> bytes:
+    """The content of a file. A symbolic link is an error: what it leads to is not part of the run."""
+    with open(path, "rb", opener=_no_link) as file:
+        return file.read()
+
+
+def append(path: Path, data: bytes) -> None:
+    """Add to the end of a file that exists."""
+    with open(os.open(path, os.O_WRONLY | os.O_APPEND | os.O_NOFOLLOW), "ab") as file:
+        file.write(data)
+
+
+def sync(path: Path) -> int:
+    """Make the content of a file durable, and return its length."""
+    handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW)
+    try:
+        os.fsync(handle)
+        return os.fstat(handle).st_size
+    finally:
+        os.close(handle)
+
+
+def _no_link(path: str, flags: int) -> int:
+    return os.open(path, flags | os.O_NOFOLLOW, 0o666)
+
+
 def write(path: Path, data: bytes) -> None:
     """Write a new file and make its content durable."""
-    with open(path, "wb") as file:
+    with open(path, "wb", opener=_no_link) as file:
         file.write(data)
         file.flush()
         os.fsync(file.fileno())

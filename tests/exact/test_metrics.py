@@ -164,14 +164,14 @@ def test_metric_scales_with_reward_and_with_its_weight(name):
     d = METRICS[name](mdp, policy)
     scaled = FiniteMDP(mdp.transition, 1 - 3 * mdp.reward, mdp.gamma)
     np.testing.assert_allclose(METRICS[name](scaled, policy), 3 * d, atol=1e-7)
-    np.testing.assert_allclose(METRICS[name](mdp, policy, reward_weight=0.25), d / 4, atol=1e-8)
+    np.testing.assert_allclose(METRICS[name](mdp, policy, c_R=0.25), d / 4, atol=1e-8)
 
 
 @each
-def test_reward_weight_of_one_minus_gamma_keeps_the_metric_within_the_reward_gap(name):
+def test_c_R_of_one_minus_gamma_keeps_the_metric_within_the_reward_gap(name):
     mdp, policy, _ = random_mdp(seed=5)
     largest_gap = np.ptp(mdp.reward, axis=0).max() if name == "bisimulation" else np.ptp(mdp.under(policy)[1])
-    assert METRICS[name](mdp, policy, reward_weight=1 - mdp.gamma).max() <= largest_gap + 1e-8
+    assert METRICS[name](mdp, policy, c_R=1 - mdp.gamma).max() <= largest_gap + 1e-8
     assert METRICS[name](mdp, policy).max() > largest_gap  # so it is the weight that does it
 
 
@@ -203,6 +203,6 @@ def test_fixed_point_is_within_tolerance_or_says_that_it_is_not():
 
 @each
 @pytest.mark.parametrize("weight", [-1.0, float("nan"), "1-gamma"])
-def test_reward_weight_is_a_number_of_at_least_zero(name, weight):
-    with pytest.raises(ConfigError, match="reward_weight"):
+def test_c_R_is_a_number_of_at_least_zero(name, weight):
+    with pytest.raises(ConfigError, match="c_R"):
         OPERATORS[name](two_states(), exact.uniform_policy(two_states()), weight)

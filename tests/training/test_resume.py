@@ -99,7 +99,7 @@ setattr(owner, name, deadly)
         ("pamd.durable", "sync_directory", 9),
         ("pamd.agent.agent:Agent", "act", 25),
         ("pamd.training.log:Logs", "write", 9),
-        ("pamd.training.log:Logs", "offsets", 4),
+        ("pamd.training.log:Logs", "state", 4),
     ],
 )
 def test_killed_where_a_clock_may_miss(tmp_path: Path, owner: str, function: str, call: int) -> None:

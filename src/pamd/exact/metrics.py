@@ -24,9 +24,9 @@ __all__ = [
 Operator = Callable[[Array], Array]
 
 
-def bisimulation_operator(mdp: FiniteMDP, reward_weight: float = 1.0) -> Operator:
+def bisimulation_operator(mdp: FiniteMDP, c_R: float = 1.0) -> Operator:
     """eq:bisim_operator: max over actions of c_R |r - r'| + gamma W_d(P, P'), on symmetric d [S, S]."""
-    gap = _weight(reward_weight) * np.abs(mdp.reward[:, None] - mdp.reward[None])  # [S, S, A]
+    gap = _weight(c_R) * np.abs(mdp.reward[:, None] - mdp.reward[None])  # [S, S, A]
 
     def apply(d: Array) -> Array:
         _check_square(d, mdp.n_states)
@@ -36,10 +36,10 @@ def bisimulation_operator(mdp: FiniteMDP, reward_weight: float = 1.0) -> Operato
     return apply
 
 
-def policy_bisimulation_operator(mdp: FiniteMDP, policy: Array, reward_weight: float = 1.0) -> Operator:
+def policy_bisimulation_operator(mdp: FiniteMDP, policy: Array, c_R: float = 1.0) -> Operator:
     """DBC's on-policy counterpart: c_R |r^pi - r^pi'| + gamma W_d(P^pi, P^pi')."""
     transition, reward = mdp.under(policy)
-    gap = _weight(reward_weight) * np.abs(reward[:, None] - reward)
+    gap = _weight(c_R) * np.abs(reward[:, None] - reward)
 
     def apply(d: Array) -> Array:
         _check_square(d, mdp.n_states)
@@ -48,10 +48,10 @@ def policy_bisimulation_operator(mdp: FiniteMDP, policy: Array, reward_weight: f
     return apply
 
 
-def mico_operator(mdp: FiniteMDP, policy: Array, reward_weight: float = 1.0) -> Operator:
+def mico_operator(mdp: FiniteMDP, policy: Array, c_R: float = 1.0) -> Operator:
     """eq:mico_operator: c_R |r^pi - r^pi'| + gamma E[U(next, next')], next states independent."""
     transition, reward = mdp.under(policy)
-    gap = _weight(reward_weight) * np.abs(reward[:, None] - reward)
+    gap = _weight(c_R) * np.abs(reward[:, None] - reward)
 
     def apply(U: Array) -> Array:
         _check_square(U, mdp.n_states)
@@ -79,19 +79,19 @@ def fixed_point(
     raise PamdError(f"fixed_point: still {error:.3g} from the fixed point after {max_iterations} iterations")
 
 
-def bisimulation(mdp: FiniteMDP, *, reward_weight: float = 1.0, tolerance: float = 1e-9) -> Array:
+def bisimulation(mdp: FiniteMDP, *, c_R: float = 1.0, tolerance: float = 1e-9) -> Array:
     """The bisimulation metric [S, S], with the max over actions."""
-    return _from_zero(bisimulation_operator(mdp, reward_weight), mdp, tolerance)
+    return _from_zero(bisimulation_operator(mdp, c_R), mdp, tolerance)
 
 
-def policy_bisimulation(mdp: FiniteMDP, policy: Array, *, reward_weight: float = 1.0, tolerance: float = 1e-9) -> Array:
+def policy_bisimulation(mdp: FiniteMDP, policy: Array, *, c_R: float = 1.0, tolerance: float = 1e-9) -> Array:
     """The on-policy bisimulation metric [S, S]."""
-    return _from_zero(policy_bisimulation_operator(mdp, policy, reward_weight), mdp, tolerance)
+    return _from_zero(policy_bisimulation_operator(mdp, policy, c_R), mdp, tolerance)
 
 
-def mico(mdp: FiniteMDP, policy: Array, *, reward_weight: float = 1.0, tolerance: float = 1e-9) -> Array:
+def mico(mdp: FiniteMDP, policy: Array, *, c_R: float = 1.0, tolerance: float = 1e-9) -> Array:
     """The MICo distance U^pi [S, S]; its diagonal need not be zero."""
-    return _from_zero(mico_operator(mdp, policy, reward_weight), mdp, tolerance)
+    return _from_zero(mico_operator(mdp, policy, c_R), mdp, tolerance)
 
 
 def reduced(U: Array) -> Array:
@@ -113,10 +113,10 @@ def _all_wasserstein(transition: Array, d: Array) -> Array:
     return W
 
 
-def _weight(reward_weight: float) -> float:
-    if not isinstance(reward_weight, (int, float)) or not 0 <= reward_weight < float("inf"):
-        raise ConfigError(f"reward_weight must be a finite number of at least 0, got {reward_weight!r}")
-    return reward_weight
+def _weight(c_R: float) -> float:
+    if not isinstance(c_R, (int, float)) or not 0 <= c_R < float("inf"):
+        raise ConfigError(f"c_R must be a finite number of at least 0, got {c_R!r}")
+    return c_R
 
 
 def _check_square(d: Array, states: int) -> None:

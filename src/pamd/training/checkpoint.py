@@ -9,23 +9,29 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import re
 import shutil
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from torch import Tensor
 
 from pamd import durable
 from pamd.errors import CheckpointError, ResourceError
 
-__all__ = ["KEPT", "Checkpoint", "any_in", "newest", "write"]
+__all__ = ["KEPT", "Checkpoint", "all_in", "newest", "read", "remove_unfinished", "write"]
 
 KEPT = 2
 _TENSORS, _STATE, _COMPLETE = "tensors.safetensors", "state.json", "complete.json"
 
-Checkpoint = tuple[dict[str, Tensor], dict[str, Any], Path]
-"""Tensors, state, and where it was."""
+
+class Checkpoint(NamedTuple):
+    """What was saved, and where."""
+
+    tensors: dict[str, Tensor]
+    state: dict[str, Any]
+    path: Path
 
 
 def write(directory: Path, decisions: int, tensors: Mapping[str, Tensor], state: Mapping[str, Any]) -> Path:
@@ -44,50 +50,60 @@ def write(directory: Path, decisions: int, tensors: Mapping[str, Tensor], state:
         digests = {name: hashlib.sha256(data).hexdigest() for name, data in contents.items()}
         for name, data in {**contents, _COMPLETE: json.dumps(digests).encode()}.items():
             durable.write(temporary / name, data)
-        # A checkpoint of the same decision is there only after a resume at that very point; it says the same.
+        # A checkpoint of the same decision is there only after a resume at that very point; it holds the same.
         shutil.rmtree(final, ignore_errors=True)
         temporary.rename(final)
         durable.sync_directory(directory)
     except OSError as error:
         shutil.rmtree(temporary, ignore_errors=True)
         raise ResourceError(f"cannot write a checkpoint in {directory}: {error}; the one before is unharmed") from None
-    for old in _all(directory)[KEPT:]:
+    for old in all_in(directory)[KEPT:]:
         shutil.rmtree(old, ignore_errors=True)
     return final
-
-
-def any_in(directory: Path) -> bool:
-    """Whether there is a checkpoint, whole or not."""
-    return bool(_all(directory))
 
 
 def newest(directory: Path) -> tuple[Checkpoint | None, list[str]]:
     """The newest checkpoint that is whole, or None; and what is wrong with each newer one."""
     complaints: list[str] = []
-    for path in _all(directory):
+    for path in all_in(directory):
         try:
-            return _read(path), complaints
+            return read(path), complaints
         except CheckpointError as error:
             complaints.append(str(error))
     return None, complaints
 
 
-def _read(path: Path) -> Checkpoint:
+def read(path: Path) -> Checkpoint:
+    """The checkpoint in `path`. CheckpointError where it is not whole, whatever its files hold."""
+    from safetensors import SafetensorError
     from safetensors.torch import load
 
     try:
-        digests = json.loads((path / _COMPLETE).read_text())
-        contents = {name: (path / name).read_bytes() for name in (_TENSORS, _STATE)}
-    except (OSError, ValueError) as error:
+        digests = json.loads(durable.read(path / _COMPLETE))
+        contents = {name: durable.read(path / name) for name in (_TENSORS, _STATE)}
+    except (OSError, ValueError, RecursionError) as error:
         raise CheckpointError(f"checkpoint {path.name} is not whole: {error}") from None
     for name, data in contents.items():
         if not isinstance(digests, dict) or hashlib.sha256(data).hexdigest() != digests.get(name):
             raise CheckpointError(f"checkpoint {path.name} is damaged: {name} is not what was written")
-    return load(contents[_TENSORS]), json.loads(contents[_STATE]), path
+    try:
+        state, tensors = json.loads(contents[_STATE]), load(contents[_TENSORS])
+    except (ValueError, RecursionError, SafetensorError, KeyError, RuntimeError, TypeError) as error:
+        raise CheckpointError(f"checkpoint {path.name} is malformed: {error}") from None
+    if not isinstance(state, dict):
+        raise CheckpointError(f"checkpoint {path.name} is malformed: {_STATE} holds no object")
+    return Checkpoint(tensors, state, path)
 
 
-def _all(directory: Path) -> list[Path]:
-    """Newest first."""
-    if not directory.is_dir():
+def all_in(directory: Path) -> list[Path]:
+    """The checkpoints, whole or not, newest first. Other names and links are passed over."""
+    if not directory.is_dir() or directory.is_symlink():
         return []
-    return sorted((p for p in directory.iterdir() if p.name.isdigit()), key=lambda p: int(p.name), reverse=True)
+    found = [p for p in directory.iterdir() if re.fullmatch(r"[0-9]{9,18}", p.name) and not p.is_symlink()]
+    return sorted(found, key=lambda p: int(p.name), reverse=True)
+
+
+def remove_unfinished(directory: Path) -> None:
+    """Delete what a killed process left of checkpoints that it was writing."""
+    for path in directory.glob(".writing-*"):
+        shutil.rmtree(path, ignore_errors=True)

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
+from pamd import durable
 from pamd.agent import AgentConfig, EncoderPart, Precision, Schedule
 from pamd.config import check_choice, check_whole, from_tree, to_tree
 from pamd.envs import EnvConfig, prepare_env, resolve_env
@@ -159,7 +160,7 @@ def config_text(config: TrainConfig) -> str:
 def read_config(path: Path) -> TrainConfig:
     """The config in a file: a run's config.json, or one written by hand."""
     try:
-        tree = json.loads(path.read_text())
+        tree = json.loads(durable.read(path))
     except OSError as error:
         raise ConfigError(f"cannot read the config file {path}: {error.strerror or error}") from None
     except (ValueError, RecursionError) as error:

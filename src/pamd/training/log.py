@@ -1,17 +1,21 @@
 """Logs: JSON lines that an interrupted run continues to the byte; TensorBoard and wandb as mirrors of them.
 
-train.jsonl and eval.jsonl hold only what the config determines. Whatever a clock says is in timing.jsonl.
+train.jsonl and eval.jsonl hold only what the config determines. Whatever a clock says is in timing.jsonl. A checkpoint
+keeps the length and the digest of each file, so that a resume continues exactly the rows that were written.
 """
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from pamd.errors import ConfigError, ResourceError
+from pamd import durable
+from pamd.errors import ConfigError, ResourceError, RunError
 from pamd.training.run import RunDirectory
 
 __all__ = ["Logs"]
@@ -20,36 +24,64 @@ _FILES = ("train", "eval", "timing")
 
 
 class Logs:
-    """Appends rows; `offsets` and `rewind` make them part of a checkpoint."""
+    """Appends rows. `state` and `restore` make them part of a checkpoint."""
 
     def __init__(self, run: RunDirectory) -> None:
         self._paths = {name: run.path / f"{name}.jsonl" for name in _FILES}
+        self._lengths = dict.fromkeys(_FILES, 0)
+        self._digests = {name: hashlib.sha256() for name in _FILES}
         self._mirrors = _mirrors(run)
+
+    def begin(self) -> None:
+        """Start with empty files."""
+        for path in self._paths.values():
+            with _explained(path):
+                durable.write(path, b"")
 
     def write(self, name: str, row: Mapping[str, Any]) -> None:
         """One row of train, eval or timing; it carries the budget."""
-        try:
-            with self._paths[name].open("a") as file:
-                file.write(json.dumps(row) + "\n")
-        except OSError as error:
-            raise ResourceError(f"cannot write {self._paths[name]}: {error}") from None
+        data = (json.dumps(row) + "\n").encode()
+        with _explained(self._paths[name]):
+            durable.append(self._paths[name], data)
+        self._lengths[name] += len(data)
+        self._digests[name].update(data)
         for mirror in self._mirrors:
             mirror(name, row)
 
-    def offsets(self) -> dict[str, int]:
-        """How long each file is, durably."""
-        lengths = {}
+    def state(self) -> dict[str, dict[str, Any]]:
+        """The length and the digest of each file, once its content is durable."""
         for name, path in self._paths.items():
-            with path.open("a") as file:
-                os.fsync(file.fileno())
-            lengths[name] = path.stat().st_size
-        return lengths
+            with _explained(path):
+                length, wanted = durable.sync(path), self._lengths[name]
+            if length != wanted:
+                raise RunError(f"{path} has {length} bytes and {wanted} were written: another process changed it")
+        return {name: {"bytes": self._lengths[name], "sha256": self._digests[name].hexdigest()} for name in _FILES}
 
-    def rewind(self, offsets: Mapping[str, int]) -> None:
-        """Cut each file back to what it was at a checkpoint."""
+    def restore(self, state: Mapping[str, Mapping[str, Any]]) -> None:
+        """Cut each file back to what it was at a checkpoint. RunError where that is not there any more."""
         for name, path in self._paths.items():
-            with path.open("a") as file:
-                file.truncate(offsets.get(name, 0))
+            length, digest = state[name]["bytes"], hashlib.sha256()
+            with _explained(path):
+                content = durable.read(path)
+                digest.update(content[:length])
+                if len(content) < length:
+                    missing = length - len(content)
+                    raise RunError(f"{path} is damaged: {missing} of the {length} bytes at the checkpoint are missing")
+                if digest.hexdigest() != state[name]["sha256"]:
+                    raise RunError(f"{path} is damaged: its first {length} bytes are not what was written")
+                os.truncate(path, length)
+            self._lengths[name], self._digests[name] = length, digest
+
+
+@contextmanager
+def _explained(path: Path) -> Iterator[None]:
+    """Turn an OSError about `path` into an error of ours."""
+    try:
+        yield
+    except FileNotFoundError:
+        raise RunError(f"{path} is missing: it was deleted") from None
+    except OSError as error:
+        raise ResourceError(f"cannot use {path}: {error}") from None
 
 
 def _mirrors(run: RunDirectory) -> list[Any]:

@@ -96,6 +96,8 @@ def _open(run: RunDirectory, threads: int, observer: Observer) -> Session:
     """The session at its beginning or at its newest checkpoint. A new run that is refused leaves no directory."""
     session = None
     try:
+        run.remove_temporaries()
+        checkpoint.remove_unfinished(run.checkpoints)
         _make_room(run)
         run.write_versions()
         session = Session(run, threads)
@@ -115,25 +117,26 @@ def _make_room(run: RunDirectory) -> None:
     """Enlarge the replay of a run whose budget has been raised, and store the budget."""
     if run.config.decisions > RunDirectory.open(run.path).config.decisions:
         # The replay first: stopped between the two, the run still fits its config.
-        if checkpoint.any_in(run.checkpoints):
+        if checkpoint.all_in(run.checkpoints):
             Replay.grow(run.replay, replay_plan(run.config)[0].capacity)
         run.write_config()
 
 
 def _begin_or_restore(session: Session, observer: Observer) -> None:
-    found, complaints = checkpoint.newest(session.run.checkpoints)
-    for complaint in complaints:
-        observer.say(f"{complaint}; using the one before it")
-    if found is not None:
-        tensors, state, path = found
-        session.restore(tensors, state)
+    found = checkpoint.all_in(session.run.checkpoints)
+    for path in found:
+        try:
+            session.restore(checkpoint.read(path))
+        except CheckpointError as error:
+            observer.say(f"{error}; using the one before it")
+            continue
         observer.say(f"resuming {session.run.path} from checkpoint {path.name}")
-    elif complaints:
+        return
+    if found:
         raise CheckpointError(
             f"{session.run.checkpoints} has no whole checkpoint left; delete the run directory to start again"
         )
-    else:
-        session.begin()
+    session.begin()
 
 
 def _loop(session: Session, observer: Observer, stop: Stop) -> None:

@@ -99,17 +99,29 @@ class RunDirectory:
 
     @contextmanager
     def locked(self) -> Iterator[None]:
-        """Hold the run for this process; RunError where another process holds it."""
+        """Hold the run for this process; RunError where another process holds it.
+
+        The lock is on the directory itself, so deleting a file cannot let a second process in.
+        """
         try:
-            file = (self.path / ".lock").open("w")
+            handle = os.open(self.path, os.O_RDONLY | os.O_DIRECTORY)
         except OSError as error:
-            raise RunError(f"cannot write in the run directory {self.path}: {error}") from None
-        with file:
+            raise RunError(f"cannot open the run directory {self.path}: {error}") from None
+        try:
+            durable.check_directory(self.path, "the run directory")
             try:
-                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except OSError:
                 raise RunError(f"{self.path} is in use by another process") from None
             yield
+        finally:
+            os.close(handle)
+
+    def remove_temporaries(self) -> None:
+        """Delete what a killed process left of files that it was replacing. Only under the lock."""
+        for pattern in (".status.json.*", ".config.json.*", ".versions.json.*", "video/.*.mp4"):
+            for path in self.path.glob(pattern):
+                path.unlink(missing_ok=True)
 
     def write_status(self, state: str, **fields: Any) -> None:
         """running, finished, interrupted or failed, and how far."""

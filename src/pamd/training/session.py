@@ -9,17 +9,18 @@ import torch
 from numpy.typing import NDArray
 
 from pamd.agent import Agent
+from pamd.config import tree_differences
 from pamd.envs import build_env
-from pamd.errors import CheckpointError, ConfigError
+from pamd.errors import CheckpointError, ConfigError, ReplayError, ResourceError, RunError
 from pamd.replay import Replay, ReplayConfig, check_resources, forecast
 from pamd.training import checkpoint
 from pamd.training.allocator import keep_freed_memory
-from pamd.training.config import TrainConfig
+from pamd.training.config import TrainConfig, identity
 from pamd.training.log import Logs
 from pamd.training.run import RunDirectory
 from pamd.types import Batch, Budget
 
-__all__ = ["Session", "replay_plan"]
+__all__ = ["Session", "check_config", "device_of", "replay_plan"]
 
 
 class Session:
@@ -64,7 +65,7 @@ class Session:
         """Start from nothing."""
         config = self.config
         capacity, margin = replay_plan(config)
-        self.logs.rewind({})
+        self.logs.begin()
         self.replay = Replay.create(
             capacity,
             frame_shape=self._frame_shape,
@@ -99,32 +100,58 @@ class Session:
             "metrics": {name: float(value) for name, value in self.metrics.items()},
             "env": self.env.state(),
             "rng": self.rng.bit_generator.state,
-            "logs": self.logs.offsets(),
+            "logs": self.logs.state(),
             "replay": self.replay.sync(),
+            "config": identity(self.config),
         }
         checkpoint.write(self.run.checkpoints, self.budget.decisions, self.agent.tensors(), state)
 
-    def restore(self, tensors: dict[str, torch.Tensor], state: dict[str, Any]) -> None:
-        """Return to where `save` was called."""
+    def restore(self, saved: checkpoint.Checkpoint) -> None:
+        """Return to where `save` was called. CheckpointError where the checkpoint does not fit this run."""
+        check_config(self.config, saved)
         try:
-            self.agent.load(tensors)
-            self.budget = Budget(**state["budget"])
-            self.seconds, self.evaluated_at = state["seconds"], state["evaluated_at"]
-            self.last_return = state["last_return"]
-            self.episode_return, self.episode_length = state["episode"]
-            self.metrics = dict(state["metrics"])
-            self.rng.bit_generator.state = state["rng"]
-            self.logs.rewind(state["logs"])
-            self.replay = Replay.open(self.run.replay, state=state["replay"])
-            obs = self.env.restore(state["env"])
-        except (KeyError, RuntimeError, TypeError, ValueError) as error:
-            raise CheckpointError(f"the checkpoint in {self.run.checkpoints} does not fit this run: {error}") from None
+            self._restore(saved.tensors, saved.state)
+        except (ReplayError, ResourceError, RunError):
+            raise
+        except Exception as error:
+            # Whatever its files hold, a checkpoint that cannot be used gives way to the one before it.
+            reason = f"{type(error).__name__}: {error}".splitlines()[0]
+            raise CheckpointError(f"checkpoint {saved.path.name} does not fit this run: {reason}") from None
+
+    def _restore(self, tensors: dict[str, torch.Tensor], state: dict[str, Any]) -> None:
+        self.budget = Budget(**{name: _count(state["budget"][name]) for name in Budget._fields})
+        self.agent.load(tensors)
+        self.seconds, self.evaluated_at = float(state["seconds"]), int(state["evaluated_at"])
+        self.last_return = state["last_return"]
+        self.episode_return, self.episode_length = float(state["episode"][0]), _count(state["episode"][1])
+        self.metrics = {str(name): float(value) for name, value in state["metrics"].items()}
+        self.rng.bit_generator.state = state["rng"]
+        self.logs.restore(state["logs"])
+        self.replay = Replay.open(self.run.replay, state=state["replay"])
+        obs = self.env.restore(state["env"])
         if obs is None:
-            raise CheckpointError(f"the checkpoint in {self.run.checkpoints} has no running episode")
+            raise CheckpointError("it has no running episode")
         self.obs = obs
 
     def close(self) -> None:
         self.env.close()
+
+
+def check_config(config: TrainConfig, saved: checkpoint.Checkpoint) -> None:
+    """RunError where `config` is not the one that the checkpoint was made with: config.json was edited."""
+    made_with = saved.state.get("config")
+    if not isinstance(made_with, dict):
+        raise CheckpointError(f"checkpoint {saved.path.name} is malformed: it holds no config")
+    changed = [f"{name} was {a!r} and is {b!r}" for name, a, b in tree_differences(made_with, identity(config))]
+    if changed:
+        raise RunError(f"config.json was edited after checkpoint {saved.path.name} was made: {'; '.join(changed[:5])}")
+
+
+def _count(value: Any) -> int:
+    """A whole number of at least 0."""
+    if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value < 2**63:
+        raise ValueError(f"a count must be a whole number of at least 0, got {value!r}")
+    return value
 
 
 def replay_plan(config: TrainConfig) -> tuple[ReplayConfig, int]:

@@ -18,6 +18,7 @@ from pamd.representation import Representation
 from pamd.training import checkpoint
 from pamd.training.config import TrainConfig
 from pamd.training.run import RunDirectory
+from pamd.training.session import check_config
 
 if TYPE_CHECKING:
     from pamd.envs.wrappers import Episodes
@@ -69,6 +70,7 @@ def load(run: str | Path) -> Trained:
         raise CheckpointError(" ".join([f"{run} has no whole checkpoint.", *complaints]))
     tensors, _, place = found
     config = opened.config
+    check_config(config, found)
     agent = _agent(config)
     try:
         agent.load(tensors)

@@ -1,0 +1,185 @@
+"""A run directory cannot lie: what was changed is refused by name, what is malformed gives way to the one before."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.training.runs import products, toy, undisturbed
+
+from pamd.errors import CheckpointError, RunError
+from pamd.training import RunDirectory, load, loop, resume, train
+from pamd.training.session import Session
+
+
+class Listener:
+    def __init__(self) -> None:
+        self.said: list[str] = []
+
+    def progress(self, session: Any) -> None:
+        pass
+
+    def say(self, message: str) -> None:
+        self.said.append(message)
+
+
+@pytest.fixture(scope="module")
+def interrupted(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run of 60 decisions that stopped at 40."""
+    run = train(toy(decisions=40), tmp_path_factory.mktemp("runs"))
+    config = json.loads((run / "config.json").read_text())
+    config["decisions"] = 60
+    status = json.loads((run / "status.json").read_text())
+    (run / "config.json").write_text(json.dumps(config))
+    (run / "status.json").write_text(json.dumps({**status, "state": "interrupted"}))
+    return run
+
+
+@pytest.fixture
+def run(interrupted: Path, tmp_path: Path) -> Path:
+    return Path(shutil.copytree(interrupted, tmp_path / interrupted.name))
+
+
+def rewrite_state(run: Path, change: Callable[[dict[str, Any]], Any], which: int = -1) -> None:
+    """Change state.json of a checkpoint, digest included: what is left to find is what it says."""
+    place = sorted((run / "checkpoints").iterdir())[which]
+    state = json.loads((place / "state.json").read_text())
+    changed = change(state)
+    text = json.dumps(state if changed is None else changed).encode()
+    (place / "state.json").write_bytes(text)
+    digests = json.loads((place / "complete.json").read_text())
+    digests["state.json"] = hashlib.sha256(text).hexdigest()
+    (place / "complete.json").write_text(json.dumps(digests))
+
+
+@pytest.mark.parametrize("name", ["train", "eval", "timing"])
+def test_a_log_that_lost_or_changed_bytes_is_refused_with_what_is_wrong(run: Path, name: str) -> None:
+    log = run / f"{name}.jsonl"
+    whole = log.read_bytes()
+    log.write_bytes(whole[:-7])
+    with pytest.raises(RunError, match=rf"{name}.jsonl is damaged: 7 of the {len(whole)} bytes .* are missing"):
+        resume(run)
+    log.write_bytes(whole[:3] + bytes([whole[3] ^ 1]) + whole[4:])
+    with pytest.raises(RunError, match=rf"{name}.jsonl is damaged: its first .* are not what was written"):
+        resume(run)
+    log.unlink()
+    with pytest.raises(RunError, match=rf"{name}.jsonl is missing"):
+        resume(run)
+    log.write_bytes(whole + b"rows that came after the checkpoint\n")
+    resume(run)
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [("learner.options.batch", 8), ("seed", 5), ("method.distance.options.ridge", 1e-3), ("evaluate_every", 7)],
+)
+def test_an_edited_config_is_refused_by_field(run: Path, field: str, value: Any) -> None:
+    config = json.loads((run / "config.json").read_text())
+    *parents, leaf = field.split(".")
+    branch = config
+    for parent in parents:
+        branch = branch[parent]
+    branch[leaf] = value
+    (run / "config.json").write_text(json.dumps(config))
+    for action in (resume, load):
+        with pytest.raises(RunError, match=f"config.json was edited .*{field} was .* and is {value!r}"):
+            action(run)
+
+
+MALFORMED: dict[str, Callable[[dict[str, Any]], Any]] = {
+    "a list": lambda state: [],
+    "no budget": lambda state: state.pop("budget") and None,
+    "negative budget": lambda state: state["budget"].update(decisions=-1),
+    "huge budget": lambda state: state["budget"].update(updates=10**40),
+    "text for a number": lambda state: state.update(seconds="long ago"),
+    "null metrics": lambda state: state.update(metrics=None),
+    "another generator": lambda state: state.update(rng={"bit_generator": "MT19937"}),
+    "no logs": lambda state: state.update(logs={}),
+    "no config": lambda state: state.pop("config") and None,
+    "an environment of numbers": lambda state: state.update(env=[1, 2]),
+    "deep nesting": lambda state: state.update(episode=json.loads("[" * 400 + "]" * 400)),
+}
+
+
+@pytest.mark.parametrize("kind", MALFORMED)
+def test_a_malformed_state_gives_way_to_the_checkpoint_before(run: Path, kind: str) -> None:
+    rewrite_state(run, MALFORMED[kind])
+    listener = Listener()
+    resume(run, observer=listener)
+    assert any("000000040" in message and "using the one before it" in message for message in listener.said)
+    assert products(run)["tensors"] == undisturbed(toy())["tensors"]
+    assert products(run)["train"] == undisturbed(toy())["train"]
+
+
+def test_where_every_checkpoint_is_malformed_nothing_starts_anew(run: Path) -> None:
+    for which in (-1, -2):
+        rewrite_state(run, MALFORMED["no budget"], which)
+    with pytest.raises(CheckpointError, match="no whole checkpoint left"):
+        resume(run)
+
+
+def test_names_that_are_no_checkpoints_are_passed_over(run: Path) -> None:
+    for name in ("²²²", "99999999999999999999999", "-00000001", "000000099.bak"):
+        (run / "checkpoints" / name).mkdir()
+    (run / "checkpoints" / "000000999").symlink_to(run / "checkpoints" / "000000040")
+    resume(run)
+    assert (run / "train.jsonl").read_bytes() == undisturbed(toy())["train"]
+
+
+@pytest.mark.parametrize("name", ["config.json", "train.jsonl", "checkpoints/000000040/state.json"])
+def test_links_are_not_followed(run: Path, name: str, tmp_path: Path) -> None:
+    file, elsewhere = run / name, tmp_path / "elsewhere"
+    file.rename(elsewhere)
+    file.symlink_to(elsewhere)
+    before = elsewhere.read_bytes()
+    if name.startswith("checkpoints"):
+        resume(run)  # from the checkpoint before
+    else:
+        with pytest.raises(Exception, match=r"symbolic link"):
+            resume(run)
+    assert elsewhere.read_bytes() == before
+
+
+def test_what_killed_processes_left_is_removed(run: Path) -> None:
+    left = [run / ".status.json.123", run / "checkpoints" / ".writing-123" / "tensors.safetensors"]
+    for path in left:
+        path.parent.mkdir(exist_ok=True)
+        path.touch()
+    resume(run)
+    assert not any(path.exists() for path in left)
+    assert not (run / "checkpoints" / ".writing-123").exists()
+
+
+def test_the_lock_is_not_taken_twice_whatever_is_deleted(run: Path) -> None:
+    with RunDirectory.open(run).locked():
+        for file in run.iterdir():
+            if file.is_file() and file.name != "config.json":
+                file.unlink()
+        with pytest.raises(RunError, match="in use"), RunDirectory.open(run).locked():
+            pass
+
+
+@pytest.mark.parametrize("name", ["train.jsonl", "eval.jsonl"])
+def test_a_file_that_is_deleted_under_a_live_run_ends_it_as_failed(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plain = loop.decide
+
+    def decide(session: Session, clock: Any) -> None:
+        if session.budget.decisions == 33:
+            os.unlink(session.run.path / name)
+        plain(session, clock)
+
+    monkeypatch.setattr(loop, "decide", decide)
+    with pytest.raises(RunError, match=f"{name} is missing"):
+        train(toy(), tmp_path)
+    (run,) = tmp_path.iterdir()
+    status = json.loads((run / "status.json").read_text())
+    assert status["state"] == "failed"
+    assert name in status["error"]
