@@ -19,7 +19,7 @@ from pamd.envs.distractors import DistractorConfig
 from pamd.errors import ConfigError, UnknownNameError
 from pamd.learners import LEARNERS, LearnerPart
 from pamd.methods import Fidelity
-from pamd.methods.pipelines import Side
+from pamd.methods.pipelines import STEP_OFFSET, Side
 from pamd.replay import ReplayConfig
 from pamd.training.config import Runtime, TrainConfig
 
@@ -54,9 +54,15 @@ SCALES: dict[str, dict[str, Any]] = {
 """Sizes and budgets, as changes to a config: an axis of its own beside method, fidelity and learner."""
 
 _RELEASED_SAC: dict[Side, dict[str, Any]] = {
-    "dbc": {"first_updates": 1000},
+    "dbc": {
+        "first_updates": 1000,
+        "burst_every_update": True,
+        "log_prob": "released",
+    },
     "independent": {
         "hidden": 1024,
+        "schedule_offset": STEP_OFFSET,
+        "log_prob": "released",
         "critic_tau": 0.01,
         "temperature_learning_rate": 1e-4,
         "temperature_beta1": 0.5,

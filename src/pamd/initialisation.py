@@ -1,10 +1,15 @@
-"""Weight initialisation: orthogonal linear layers, delta-orthogonal convolutions, zero biases."""
+"""Weight initialisation: orthogonal linear layers, delta-orthogonal convolutions, zero biases; or PyTorch's default."""
 
 from __future__ import annotations
 
-from torch import nn
+from typing import Literal
 
-__all__ = ["initialise"]
+from torch import Tensor, nn
+
+__all__ = ["Initialisation", "initialise", "initialise_uniform"]
+
+Initialisation = Literal["orthogonal", "pytorch"]
+"""Orthogonal weights and zero biases; or what PyTorch draws when it makes a layer."""
 
 
 def initialise(module: nn.Module) -> None:
@@ -20,3 +25,9 @@ def initialise(module: nn.Module) -> None:
             middle = layer.kernel_size[0] // 2
             nn.init.orthogonal_(layer.weight.data[:, :, middle, middle], gain=nn.init.calculate_gain("relu"))
             nn.init.zeros_(layer.bias)
+
+
+def initialise_uniform(parameter: Tensor, inputs: int) -> None:
+    """PyTorch's default for weights and biases of a linear layer: uniform on [-1/sqrt(inputs), 1/sqrt(inputs)]."""
+    bound = inputs**-0.5
+    nn.init.uniform_(parameter, -bound, bound)

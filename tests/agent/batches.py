@@ -14,9 +14,16 @@ from pamd.types import Batch
 OBSERVATION = (9, 24, 24)
 BATCH = 16
 ENCODER = EncoderPart("conv", {"filters": 8, "strides": [2, 2]})
-RELEASED_SAC = {
-    "dbc": {"first_updates": 1000},
-    "independent": {"hidden": 1024, "critic_tau": 0.01, "temperature_learning_rate": 1e-4, "temperature_beta1": 0.5},
+RELEASED_SAC: dict[str, dict[str, Any]] = {
+    "dbc": {"first_updates": 1000, "burst_every_update": True, "log_prob": "released"},
+    "independent": {
+        "hidden": 1024,
+        "critic_tau": 0.01,
+        "temperature_learning_rate": 1e-4,
+        "temperature_beta1": 0.5,
+        "schedule_offset": 999,
+        "log_prob": "released",
+    },
 }
 
 

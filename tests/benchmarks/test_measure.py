@@ -37,13 +37,14 @@ def test_the_limit_is_the_rate_of_the_matrix_product() -> None:
 def test_counted_operations_agree_with_the_paper() -> None:
     paper = flops._paper()
     assert 4 * flops._encoder_forward() == pytest.approx(paper["encoder"], rel=0.005)
-    forward, textbook, whole = flops._branch()
+    forward, textbook, formed, whole = flops._branch()
     pairs, d, h = 128, 50, 128
     computed = 50 * 25 + 25 * 25  # entries of a factor in two blocks of columns; 1275 of them are below the diagonal
     net = 2 * (2 * pairs) * (2 * d * h + h * h + h * computed)
     assert forward == pytest.approx(net, rel=0.05)
     assert forward < textbook < paper["pamd"]
     assert whole < paper["pamd"]
+    assert 4 * formed == pytest.approx(paper["pamd"], rel=0.001)
 
 
 def test_the_changes_beside_ours_are_those_the_paper_prints() -> None:

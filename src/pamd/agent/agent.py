@@ -73,9 +73,10 @@ class Agent:
             losses += self._train_isolated(batch)
             losses += self.learner.improve(latents, step, self.generator)
         self.learner.follow(step)
-        self.representation.follow()
+        burst = self.config.learner.options.in_burst(self.updates)
+        self.representation.follow(at_once=burst)
         if self.isolated is not None:
-            self.isolated.follow()
+            self.isolated.follow(at_once=burst)
         return {name: value for loss in losses for name, value in loss.metrics.items()}
 
     def _train_encoder(self, batch: Batch, latents: CachedLatents, step: Step) -> list[Loss]:

@@ -58,10 +58,11 @@ class NaiveAgent:
         if second:
             self._step(second, "representation", "model")
         losses += second
-        if self.updates % learner.config.actor_every == 0:
+        if learner.config.due(learner.config.actor_every, self.updates):
             losses += self._actor(batch)
         learner.follow(step)
-        if self.updates % method.follow_every == 0:
+        turn = (self.updates + method.follow_offset) % method.follow_every == 0
+        if turn or learner.config.in_burst(self.updates):
             follow(self.representation.slow_encoders["ema"], self.representation.encoder, method.encoder_tau)
         return {name: value for loss in losses for name, value in loss.metrics.items()}
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -14,7 +14,10 @@ from pamd.initialisation import initialise
 from pamd.methods import LatentSpace
 from pamd.representation.latent_space import Normalise
 
-__all__ = ["PolicyNetwork", "Sampled", "squashed_gaussian"]
+__all__ = ["LogProb", "PolicyNetwork", "Sampled", "squashed_gaussian"]
+
+LogProb = Literal["exact", "released"]
+"""The log-probability of a squashed action: exact, or by log(relu(1 - a^2) + 1e-6), which cannot fall below -13.8."""
 
 LOG_STD_MIN, LOG_STD_MAX = -10.0, 2.0
 
@@ -53,13 +56,17 @@ class Sampled(NamedTuple):
     """[B, A]"""
 
 
-def squashed_gaussian(output: Tensor, generator: torch.Generator | None) -> Sampled:
+def squashed_gaussian(output: Tensor, generator: torch.Generator | None, log_prob: LogProb = "exact") -> Sampled:
     """A reparametrised sample of tanh of a diagonal Gaussian. output: [B, 2A], mean and raw log std."""
     mean, raw = output.chunk(2, dim=-1)
     log_std = LOG_STD_MIN + (LOG_STD_MAX - LOG_STD_MIN) / 2 * (torch.tanh(raw) + 1)
     noise = normal_like(mean, generator)
     unbounded = mean + log_std.exp() * noise
-    log_prob = -(noise.square() / 2 + log_std + math.log(2 * math.pi) / 2).sum(-1)
-    # log(1 - tanh(u)^2), in the form that does not cancel for large u.
-    log_prob = log_prob - (2 * (math.log(2) - unbounded - F.softplus(-2 * unbounded))).sum(-1)
-    return Sampled(torch.tanh(unbounded), log_prob, log_std)
+    action = torch.tanh(unbounded)
+    gaussian = -(noise.square() / 2 + log_std + math.log(2 * math.pi) / 2).sum(-1)
+    if log_prob == "released":
+        slope = torch.log(F.relu(1 - action.square()) + 1e-6)
+    else:
+        # log(1 - tanh(u)^2), in the form that does not cancel for large u.
+        slope = 2 * (math.log(2) - unbounded - F.softplus(-2 * unbounded))
+    return Sampled(action, gaussian - slope.sum(-1), log_std)

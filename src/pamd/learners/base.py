@@ -46,6 +46,8 @@ class LearnerConfig:
     """Decisions taken at random before the first update."""
     first_updates: int = 1
     """Updates at the first decision after the random ones."""
+    burst_every_update: bool = False
+    """Whether everything that has its turn every few updates has it at every one of `first_updates`."""
     updates_per_decision: float = 1.0
     """Update ratio; 0.5 updates at every second decision, 2 twice at every decision."""
     n_step: int = 1
@@ -68,6 +70,10 @@ class LearnerConfig:
         if past == 0 and self.first_updates > 1:
             return self.first_updates
         return int((past + 1) * self.updates_per_decision) - int(past * self.updates_per_decision)
+
+    def in_burst(self, updates: int) -> bool:
+        """Whether update number `updates`, counted from 1, skips no turn."""
+        return self.burst_every_update and updates <= self.first_updates
 
 
 class Step(NamedTuple):

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import get_args
 
 import torch
 from torch import Tensor, nn
 
-from pamd.config import check_positive, check_whole
-from pamd.learners.actor import PolicyNetwork, squashed_gaussian
+from pamd.config import check_choice, check_positive, check_whole
+from pamd.learners.actor import LogProb, PolicyNetwork, Sampled, squashed_gaussian
 from pamd.learners.base import LEARNERS, Learner, LearnerConfig, Step
 from pamd.learners.critic import Critic, critic_loss
 from pamd.learners.returns import bootstrapped
@@ -32,6 +33,10 @@ class SacConfig(LearnerConfig):
     """Updates between two steps of actor and temperature."""
     follow_every: int = 2
     """Updates between two steps of the target critic."""
+    schedule_offset: int = 0
+    """Added to the updates before they are compared with `actor_every` and `follow_every`."""
+    log_prob: LogProb = "exact"
+    """How the log-probability of a squashed action is computed."""
     temperature: float = 0.1
     """Initial temperature."""
     temperature_learning_rate: float = 1e-3
@@ -43,12 +48,18 @@ class SacConfig(LearnerConfig):
         super().__post_init__()
         for name in ("hidden", "actor_every", "follow_every"):
             check_whole("learner 'sac'", name, getattr(self, name), 1)
+        check_whole("learner 'sac'", "schedule_offset", self.schedule_offset, 0)
+        check_choice("learner 'sac'", "log_prob", self.log_prob, get_args(LogProb))
         check_positive(
             "learner 'sac'",
             critic_tau=self.critic_tau,
             temperature=self.temperature,
             temperature_learning_rate=self.temperature_learning_rate,
         )
+
+    def due(self, every: int, updates: int) -> bool:
+        """Whether update number `updates`, counted from 1, has the turn that comes every `every` updates."""
+        return self.in_burst(updates) or (updates + self.schedule_offset) % every == 0
 
 
 @LEARNERS.register("sac")
@@ -78,20 +89,20 @@ class Sac(Learner[SacConfig]):
         return self.critic.parameters()
 
     def act(self, features: Tensor, *, explore: bool, step: Step, generator: torch.Generator) -> Tensor:
-        return squashed_gaussian(self.actor(features), generator).action if explore else self._mode(features)
+        return self._sample(features, generator).action if explore else self._mode(features)
 
     def value(self, features: Tensor, z: Tensor) -> Tensor:
         return self.critic.lower(z, self._mode(features))
 
     def critic_loss(self, batch: Batch, latents: CachedLatents, step: Step, generator: torch.Generator) -> Loss:
         with torch.no_grad():
-            action, log_prob, _ = squashed_gaussian(self.actor(latents.return_features), generator)
+            action, log_prob, _ = self._sample(latents.return_features, generator)
             value = self.target_critic.lower(latents.return_z("ema"), action) - self.log_temperature.exp() * log_prob
             target = bootstrapped(batch, value, self.config.gamma)
         return critic_loss(self.critic, latents.z, batch.action, target)
 
     def improve(self, latents: CachedLatents, step: Step, generator: torch.Generator) -> list[Loss]:
-        if step.updates % self.config.actor_every:
+        if not self.config.due(self.config.actor_every, step.updates):
             return []
         actor, log_prob = self.actor_loss(latents.fixed_features, latents.actor_z, generator)
         descend([actor], [self.optimisers["actor"]])
@@ -101,7 +112,7 @@ class Sac(Learner[SacConfig]):
 
     def actor_loss(self, features: Tensor, z: Tensor, generator: torch.Generator) -> tuple[Loss, Tensor]:
         """alpha log pi(a|s) - min Q(s, a), and log pi [B]. features [B, F] and z [B, d] carry no gradient."""
-        action, log_prob, log_std = squashed_gaussian(self.actor(features), generator)
+        action, log_prob, log_std = self._sample(features, generator)
         loss = (self.log_temperature.exp().detach() * log_prob - self.critic.lower(z, action)).mean()
         entropy = -log_prob.detach().mean()
         metrics = {"actor_loss": loss.detach(), "entropy": entropy, "log_std": log_std.detach().mean()}
@@ -113,10 +124,14 @@ class Sac(Learner[SacConfig]):
         loss = temperature * (-log_prob + self.action_dim).mean()
         return Loss(loss, {"temperature": temperature.detach()})
 
+    def _sample(self, features: Tensor, generator: torch.Generator) -> Sampled:
+        """Actions of the policy in states with features [B, F]."""
+        return squashed_gaussian(self.actor(features), generator, self.config.log_prob)
+
     def _mode(self, features: Tensor) -> Tensor:
         """The policy's mode: [B, F] -> [B, A]."""
         return torch.tanh(self.actor(features).chunk(2, dim=-1)[0])
 
     def follow(self, step: Step) -> None:
-        if step.updates % self.config.follow_every == 0:
+        if self.config.due(self.config.follow_every, step.updates):
             follow(self.target_critic, self.critic, self.config.critic_tau)

@@ -1,7 +1,7 @@
-"""The named methods and their fidelity, as data. `pipeline+distance` replaces the comparator and nothing else.
+"""The named methods and their fidelity, as data. `pipeline+distance` replaces the comparator of `pipeline`.
 
 `paper` follows the text and, where the text is silent, the released code. `released` follows the released code.
-docs/fidelity.md lists every difference.
+docs/fidelity.md lists every difference, and the two names that change more than their comparator.
 """
 
 from __future__ import annotations
@@ -15,11 +15,14 @@ from pamd.errors import ConfigError, UnknownNameError
 from pamd.methods.record import DistancePart, Method, OperatorPart
 from pamd.objective import Objective
 
-__all__ = ["PIPELINES", "Fidelity", "Side", "method", "names", "side"]
+__all__ = ["PIPELINES", "STEP_OFFSET", "Fidelity", "Side", "method", "names", "side"]
 
 Fidelity = Literal["paper", "released"]
 Side = Literal["dbc", "independent"]
 """Which of the two released code bases a pipeline belongs to: DBC's, or that of MICo and SimSR."""
+
+STEP_OFFSET = 999
+"""Released schedules read the step, from 0, and their first update is at step 1000: update u is at step u + 999."""
 
 
 class Pipeline(NamedTuple):
@@ -30,13 +33,17 @@ class Pipeline(NamedTuple):
 
 
 def _dbc_side(fidelity: Fidelity, **fields: Any) -> Method:
-    """What the DBC side shares: LayerNorm latents, reward decoder, half the metric loss."""
+    """What the DBC side shares: LayerNorm latents, reward decoder, half the metric loss.
+
+    The paper does not say how sigma is bounded and how the models are initialised: it follows the released code.
+    """
     released = fidelity == "released"
     common: dict[str, Any] = {
         "fidelity": fidelity,
         "objective": Objective(weight=0.5),
         "target_encoder": "online" if released else "ema",
-        "next_latent_encoder": "online" if released else "ema",
+        "transition_std": "sigmoid",
+        "model_init": "pytorch",
         "reward_decoder": True,
         "weight_decay": 0.0 if released else 1e-7,
     }
@@ -48,8 +55,8 @@ def _independent_side(fidelity: Fidelity, **fields: Any) -> Method:
     released = fidelity == "released"
     common: dict[str, Any] = {
         "fidelity": fidelity,
-        "next_latent_encoder": "online" if released else "ema",
         "encoder_tau": 0.05 if released else 0.005,
+        "follow_offset": STEP_OFFSET if released else 0,
     }
     return Method(**{**common, **fields})
 
@@ -95,6 +102,7 @@ def _mico(fidelity: Fidelity) -> Method:
         operator=OperatorPart("independent", {"next_latents": "replay"}),
         objective=Objective(right="target", regression="smooth-l1", weight=1e-5),
         target_encoder="periodic",
+        target_offset=1001 if fidelity == "released" else 1000,
         metric_in="critic",
         critic_weight=1 - 1e-5,
     )
@@ -172,16 +180,26 @@ def _with_distance(pipeline: Method, comparator: str) -> Method:
             f"'dbc+{comparator}': DBC's Gaussian W2 requires a Euclidean ground metric, which a learned distance"
             f" would not replace; use 'dbc-det+{comparator}'"
         )
-    part = DistancePart(comparator, _preset(pipeline, comparator))
-    changes: dict[str, Any] = {"name": f"{pipeline.name}+{comparator}", "distance": part}
+    changes: dict[str, Any] = {
+        "name": f"{pipeline.name}+{comparator}",
+        "distance": DistancePart(comparator, _preset(pipeline, comparator)),
+        "objective": _objective(pipeline, comparator),
+    }
     if euclidean:
         reading = "coordinate" if cls.coordinate_wise else "norm"
         options = dataclasses.replace(pipeline.operator.options, reading=reading)
         changes["operator"] = dataclasses.replace(pipeline.operator, options=options)
-    if pipeline.fidelity == "released" and pipeline.objective.pairing == "all":
-        # As released: the PAMD variant of SimSR regresses B pairs where SimSR regresses B x B.
-        changes["objective"] = dataclasses.replace(pipeline.objective, pairing="permutation")
     return dataclasses.replace(pipeline, **changes)
+
+
+def _objective(pipeline: Method, comparator: str) -> Objective:
+    """The pipeline's objective, as the paper or the released code has it beside the comparator."""
+    changes: dict[str, Any] = {}
+    if pipeline.fidelity == "released" and pipeline.objective.pairing == "all":
+        changes["pairing"] = "permutation"  # SimSR regresses B x B pairs, its variants B
+    if (pipeline.name, comparator) == ("simsr", "mlp"):
+        changes["regression"] = "smooth-l1"  # the paper's text, for the MLP distance alone
+    return dataclasses.replace(pipeline.objective, **changes)
 
 
 def _is_learned(comparator: str, latent_dim: int) -> bool:

@@ -9,7 +9,8 @@ from typing import Any, ClassVar, Literal, get_args
 from pamd.config import Part, check_choice, check_positive, check_whole
 from pamd.distances import DISTANCES
 from pamd.errors import ConfigError
-from pamd.models import TransitionKind
+from pamd.initialisation import Initialisation
+from pamd.models import TransitionKind, TransitionStd
 from pamd.objective import Objective
 from pamd.operators import OPERATORS
 from pamd.registry import Registry
@@ -71,7 +72,11 @@ class Method:
     """The latent dynamics model."""
     ensemble: int = 5
     """Members of an ensemble transition."""
-    next_latent_encoder: Literal["online", "ema"] = "ema"
+    transition_std: TransitionStd = "tanh"
+    """How a Gaussian transition bounds its standard deviation."""
+    model_init: Initialisation = "orthogonal"
+    """How the weights of transition and reward decoder are drawn."""
+    next_latent_encoder: Literal["online", "ema"] = "online"
     """Which copy of the encoder gives the next latents that the transition learns to predict."""
     reward_decoder: bool = False
     """Whether a decoder predicts the reward from the predicted next latent."""
@@ -87,14 +92,19 @@ class Method:
     """Rate at which the "ema" copies of encoder and distance follow."""
     follow_every: int = 2
     """Updates between two steps of the "ema" copies."""
+    follow_offset: int = 0
+    """Added to the updates before they are compared with `follow_every`."""
 
     def __post_init__(self) -> None:
         what = f"method {self.name!r}"
         for name in ("latent_dim", "ensemble", "target_period", "follow_every"):
             check_whole(what, name, getattr(self, name), 1)
-        check_whole(what, "target_offset", self.target_offset, 0)
+        for name in ("target_offset", "follow_offset"):
+            check_whole(what, name, getattr(self, name), 0)
         check_positive(what, encoder_tau=self.encoder_tau)
         check_choice(what, "latent_space", self.latent_space, get_args(LatentSpace))
+        check_choice(what, "transition_std", self.transition_std, get_args(TransitionStd))
+        check_choice(what, "model_init", self.model_init, get_args(Initialisation))
         for name in ("critic_weight", "transition_weight", "reward_weight", "weight_decay"):
             if not 0 <= getattr(self, name) < float("inf"):
                 raise ConfigError(f"{what}: {name} must be finite and at least 0, got {getattr(self, name)}")

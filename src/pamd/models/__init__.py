@@ -3,6 +3,6 @@
 from __future__ import annotations
 
 from pamd.models.reward import RewardDecoder
-from pamd.models.transition import Prediction, Transition, TransitionKind, make_transition
+from pamd.models.transition import Prediction, Transition, TransitionKind, TransitionStd, make_transition
 
-__all__ = ["Prediction", "RewardDecoder", "Transition", "TransitionKind", "make_transition"]
+__all__ = ["Prediction", "RewardDecoder", "Transition", "TransitionKind", "TransitionStd", "make_transition"]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from torch import Tensor, nn
 
-from pamd.initialisation import initialise
+from pamd.initialisation import Initialisation, initialise
 
 __all__ = ["RewardDecoder"]
 
@@ -12,12 +12,13 @@ __all__ = ["RewardDecoder"]
 class RewardDecoder(nn.Module):
     """d -> 512 -> LayerNorm -> ReLU -> 1."""
 
-    def __init__(self, latent_dim: int, hidden: int = 512) -> None:
+    def __init__(self, latent_dim: int, init: Initialisation = "orthogonal", hidden: int = 512) -> None:
         super().__init__()
         self.layers = nn.Sequential(
             nn.Linear(latent_dim, hidden), nn.LayerNorm(hidden), nn.ReLU(), nn.Linear(hidden, 1)
         )
-        initialise(self)
+        if init == "orthogonal":
+            initialise(self)
 
     def forward(self, z: Tensor) -> Tensor:
         """[B, d] -> [B]"""

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from pamd.draws import normal_like, one_of
-from pamd.initialisation import initialise
+from pamd.initialisation import Initialisation, initialise, initialise_uniform
 
 __all__ = [
     "DeterministicTransition",
@@ -20,12 +20,17 @@ __all__ = [
     "Prediction",
     "Transition",
     "TransitionKind",
+    "TransitionStd",
     "make_transition",
 ]
 
 TransitionKind = Literal["none", "deterministic", "gaussian", "ensemble"]
 
-LOG_STD_MIN, LOG_STD_MAX = math.log(1e-4), math.log(10.0)
+TransitionStd = Literal["sigmoid", "tanh"]
+"""What bounds the standard deviation: a sigmoid of its own, or a tanh of its logarithm."""
+
+STD_MIN, STD_MAX = 1e-4, 10.0
+HIDDEN = 512
 
 
 class Prediction(NamedTuple):
@@ -68,68 +73,88 @@ class Transition(nn.Module, ABC):
 class DeterministicTransition(Transition):
     """d + A -> 512 -> LayerNorm -> ReLU -> d."""
 
-    def __init__(self, latent_dim: int, action_dim: int, hidden: int = 512) -> None:
+    def __init__(self, latent_dim: int, action_dim: int, init: Initialisation) -> None:
         super().__init__()
-        self.layers = nn.Sequential(
-            nn.Linear(latent_dim + action_dim, hidden), nn.LayerNorm(hidden), nn.ReLU(), nn.Linear(hidden, latent_dim)
-        )
-        initialise(self)
+        self.layers = _one_hidden_layer(latent_dim + action_dim, latent_dim, init)
 
     def forward(self, z: Tensor, action: Tensor) -> Prediction:
         return Prediction(self.layers(torch.cat([z, action], dim=-1))[None], None)
 
 
 class GaussianTransition(Transition):
-    """d + A -> 512 -> LayerNorm -> ReLU -> mean and log std, d each."""
+    """d + A -> 512 -> LayerNorm -> ReLU -> mean and raw standard deviation, d each."""
 
-    def __init__(self, latent_dim: int, action_dim: int, hidden: int = 512) -> None:
+    def __init__(self, latent_dim: int, action_dim: int, init: Initialisation, std: TransitionStd) -> None:
         super().__init__()
-        self.layers = nn.Sequential(
-            nn.Linear(latent_dim + action_dim, hidden),
-            nn.LayerNorm(hidden),
-            nn.ReLU(),
-            nn.Linear(hidden, 2 * latent_dim),
-        )
-        initialise(self)
+        self.std = std
+        self.layers = _one_hidden_layer(latent_dim + action_dim, 2 * latent_dim, init)
 
     def forward(self, z: Tensor, action: Tensor) -> Prediction:
         mean, raw = self.layers(torch.cat([z, action], dim=-1))[None].chunk(2, dim=-1)
-        return Prediction(mean, _squash(raw))
+        return Prediction(mean, bounded_log_std(raw, self.std))
 
 
 class EnsembleTransition(Transition):
     """K nets d + A -> 512 -> 512 -> 2d, independently initialised, computed as one batched product."""
 
-    def __init__(self, latent_dim: int, action_dim: int, members: int = 5, hidden: int = 512) -> None:
+    def __init__(
+        self, latent_dim: int, action_dim: int, init: Initialisation, std: TransitionStd, members: int
+    ) -> None:
         super().__init__()
-        sizes = (latent_dim + action_dim, hidden, hidden, 2 * latent_dim)
+        self.std = std
+        sizes = (latent_dim + action_dim, HIDDEN, HIDDEN, 2 * latent_dim)
         self.weights = nn.ParameterList()
         self.biases = nn.ParameterList()
         for n_in, n_out in itertools.pairwise(sizes):
-            weight = torch.empty(members, n_in, n_out)
-            for k in range(members):
-                nn.init.orthogonal_(weight[k])
+            weight, bias = torch.empty(members, n_in, n_out), torch.zeros(members, 1, n_out)
+            if init == "pytorch":
+                initialise_uniform(weight, n_in)
+                initialise_uniform(bias, n_in)
+            else:
+                for k in range(members):
+                    nn.init.orthogonal_(weight[k])
             self.weights.append(nn.Parameter(weight))
-            self.biases.append(nn.Parameter(torch.zeros(members, 1, n_out)))
+            self.biases.append(nn.Parameter(bias))
 
     def forward(self, z: Tensor, action: Tensor) -> Prediction:
         x = torch.cat([z, action], dim=-1).expand(len(self.weights[0]), -1, -1)
         for layer, (weight, bias) in enumerate(zip(self.weights, self.biases, strict=True)):
             x = torch.baddbmm(bias, torch.relu(x) if layer else x, weight)
         mean, raw = x.chunk(2, dim=-1)
-        return Prediction(mean, _squash(raw))
+        return Prediction(mean, bounded_log_std(raw, self.std))
 
 
-def _squash(raw: Tensor) -> Tensor:
-    """Any real -> a log std within its bounds."""
-    return LOG_STD_MIN + (LOG_STD_MAX - LOG_STD_MIN) / 2 * (torch.tanh(raw) + 1)
+def bounded_log_std(raw: Tensor, std: TransitionStd) -> Tensor:
+    """Any real -> log sigma, with sigma between 1e-4 and 10. At raw = 0, sigma is 5 ("sigmoid") or 0.03 ("tanh")."""
+    if std == "sigmoid":
+        # A sum of two positive terms: no digits cancel, and the logarithm's slope is at most 1.
+        return torch.log(STD_MIN + (STD_MAX - STD_MIN) * torch.sigmoid(raw))
+    low, high = math.log(STD_MIN), math.log(STD_MAX)
+    return low + (high - low) / 2 * (torch.tanh(raw) + 1)
 
 
-def make_transition(kind: TransitionKind, latent_dim: int, action_dim: int, members: int) -> Transition | None:
+def make_transition(
+    kind: TransitionKind,
+    latent_dim: int,
+    action_dim: int,
+    *,
+    members: int = 5,
+    init: Initialisation = "orthogonal",
+    std: TransitionStd = "tanh",
+) -> Transition | None:
     """The latent dynamics of that kind; None for "none"."""
     if kind == "none":
         return None
     if kind == "ensemble":
-        return EnsembleTransition(latent_dim, action_dim, members)
-    kinds = {"deterministic": DeterministicTransition, "gaussian": GaussianTransition}
-    return kinds[kind](latent_dim, action_dim)
+        return EnsembleTransition(latent_dim, action_dim, init, std, members)
+    if kind == "gaussian":
+        return GaussianTransition(latent_dim, action_dim, init, std)
+    return DeterministicTransition(latent_dim, action_dim, init)
+
+
+def _one_hidden_layer(inputs: int, outputs: int, init: Initialisation) -> nn.Sequential:
+    """inputs -> 512 -> LayerNorm -> ReLU -> outputs."""
+    layers = nn.Sequential(nn.Linear(inputs, HIDDEN), nn.LayerNorm(HIDDEN), nn.ReLU(), nn.Linear(HIDDEN, outputs))
+    if init == "orthogonal":
+        initialise(layers)
+    return layers

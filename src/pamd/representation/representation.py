@@ -62,8 +62,9 @@ class Representation(nn.Module):
         if not isinstance(encoder, LatentEncoder):
             encoder = LatentEncoder(encoder, method.latent_space, d, normalised=normalised)
         self.encoder = encoder
-        self.transition = make_transition(method.transition, d, action_dim, method.ensemble)
-        self.reward_decoder = RewardDecoder(d) if method.reward_decoder else None
+        init, std = method.model_init, method.transition_std
+        self.transition = make_transition(method.transition, d, action_dim, members=method.ensemble, init=init, std=std)
+        self.reward_decoder = RewardDecoder(d, init) if method.reward_decoder else None
         self.distance: Distance[Any] | None = None
         self.operator: Operator[Any] | None = None
         if method.distance is not None and method.operator is not None:
@@ -104,12 +105,15 @@ class Representation(nn.Module):
         return Losses({**terms, **self.metric_losses(latents, action, reward, generator)})
 
     @torch.no_grad()
-    def follow(self) -> None:
-        """Move the slow copies. Call it once after every update."""
+    def follow(self, *, at_once: bool = False) -> None:
+        """Move the slow copies. Call it once after every update.
+
+        `at_once`: the "ema" copies move even if their turn has not come.
+        """
         method = self.method
         self.updates += 1
         updates = int(self.updates)
-        if updates % method.follow_every == 0:
+        if at_once or (updates + method.follow_offset) % method.follow_every == 0:
             if "ema" in self.slow_encoders:
                 follow(self.slow_encoders["ema"], self.encoder, method.encoder_tau)
             if self.target_distance is not None and self.distance is not None:
