@@ -12,7 +12,9 @@ from tests.agent.batches import make_agent, make_batch
 from tests.fidelity.difference import largest_difference
 
 from pamd.learners.actor import LogProb, squashed_gaussian
+from pamd.learners.base import Step
 from pamd.learners.sac import Sac
+from pamd.representation import CachedLatents
 from pamd.types import Batch
 
 B, A = 64, 3
@@ -65,19 +67,40 @@ def test_the_released_rule_has_a_floor_and_a_finite_gradient() -> None:
     assert output.grad.isfinite().all()
 
 
-@pytest.mark.parametrize("rule", ["exact", "released"])
-def test_critic_actor_and_temperature_read_the_configured_rule(rule: Any) -> None:
+def large_actions(rule: Any) -> tuple[Sac, CachedLatents, Batch]:
+    """A learner whose actions are large, where the rules differ, and a batch for it."""
     agent = make_agent("none", options={"log_prob": rule})
     learner = agent.learner
     assert isinstance(learner, Sac)
-    learner.actor.trunk[-1].bias.data += 3.0  # large actions, where the rules differ
-    batch = make_batch()
-    batch = Batch(batch.obs, batch.action.double(), batch.reward.double(), batch.next_obs, batch.not_done.double())
-    latents = agent.representation.cache(batch.obs, batch.next_obs)
+    learner.actor.trunk[-1].bias.data += 3.0
+    seen = make_batch()
+    batch = Batch(seen.obs, seen.action.double(), seen.reward.double(), seen.next_obs, seen.not_done.double())
+    return learner, agent.representation.cache(batch.obs, batch.next_obs), batch
+
+
+@pytest.mark.parametrize("rule", ["exact", "released"])
+def test_actor_and_temperature_read_the_configured_rule(rule: Any) -> None:
+    learner, latents, _ = large_actions(rule)
     features = latents.fixed_features
-    expected = squashed_gaussian(learner.actor(features), torch.Generator().manual_seed(2), rule)
-    value = np.minimum(*(q.detach().numpy() for q in learner.critic(latents.actor_z, expected.action)))
-    log_prob = expected.log_prob.detach().numpy()
+    drawn_again = squashed_gaussian(learner.actor(features), torch.Generator().manual_seed(2), rule)
+    value = np.minimum(*(q.detach().numpy() for q in learner.critic(latents.actor_z, drawn_again.action)))
+    log_prob = drawn_again.log_prob.detach().numpy()
     loss, found = learner.actor_loss(features, latents.actor_z, torch.Generator().manual_seed(2))
-    assert largest_difference(f"actor's log-probability, {rule}", found, log_prob) == 0
+    assert largest_difference(f"actor's log-probability, {rule}", found, log_prob) < 1e-12
     assert largest_difference(f"actor's loss, {rule}", loss.value, np.mean(0.1 * log_prob - value)) < 1e-12
+    temperature = learner.temperature_loss(found).value
+    assert largest_difference(f"temperature's loss, {rule}", temperature, np.mean(0.1 * (2 - log_prob))) < 1e-12
+
+
+@pytest.mark.parametrize("rule", ["exact", "released"])
+def test_the_critics_target_reads_the_configured_rule(rule: Any) -> None:
+    learner, latents, batch = large_actions(rule)
+    step, generator = Step(0, 1), torch.Generator().manual_seed(2)
+    drawn_again = squashed_gaussian(learner.actor(latents.return_features), generator, rule)
+    values = learner.target_critic(latents.return_z("ema"), drawn_again.action)
+    value = np.minimum(*(q.detach().numpy() for q in values)) - 0.1 * drawn_again.log_prob.detach().numpy()
+    target = batch.reward.numpy() + 0.99 * batch.not_done.numpy() * value
+    q1, q2 = (q.detach().numpy() for q in learner.critic(latents.z, batch.action))
+    formula = np.mean((q1 - target) ** 2) + np.mean((q2 - target) ** 2)
+    loss, _ = learner.critic_loss(batch, latents, step, torch.Generator().manual_seed(2))
+    assert largest_difference(f"critic's loss, {rule}", loss, formula) < 1e-12
