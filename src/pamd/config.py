@@ -18,6 +18,7 @@ __all__ = [
     "apply_settings",
     "build",
     "check_choice",
+    "check_fraction",
     "check_positive",
     "check_whole",
     "differences",
@@ -79,6 +80,8 @@ def from_json(cls: type[C], text: str, what: str) -> C:
     except pydantic.ValidationError as error:
         first = error.errors()[0]
         where = ".".join(str(part) for part in first["loc"]) or "(top level)"
+        if first["type"] == "missing":
+            raise ConfigError(f"{what}: option {where!r} is missing") from None
         raise ConfigError(f"{what}: option {where!r} is {first['input']!r}: {first['msg']}") from None
 
 
@@ -98,31 +101,57 @@ def to_json(config: Any) -> str:
     return json.dumps(dataclasses.asdict(config), indent=2, sort_keys=True)
 
 
-def apply_settings(tree: dict[str, Any], settings: Sequence[str]) -> None:
-    """Change a config's tree in place: dotted keys, JSON values or plain words, e.g. "method.objective.pairing=all".
+def apply_settings(cls: type[Any], tree: dict[str, Any], settings: Sequence[str]) -> None:
+    """Change the tree of a `cls` in place: dotted keys, JSON values or plain words: "method.objective.pairing=all".
 
     The word `options` may be left out of a key: `learner.batch` is `learner.options.batch`. Another name of a part
-    brings that part's own default options.
+    brings that part's own default options; names are set first, whatever the order.
     """
-    for setting in settings:
-        key, equals, text = setting.partition("=")
+    pairs = [setting.partition("=") for setting in settings]
+    for key, equals, _ in pairs:
         if not equals:
-            raise ConfigError(f"--set takes KEY=VALUE, got {setting!r}")
-        branch = tree
-        *parents, leaf = key.split(".")
-        for depth, name in enumerate(parents):
-            branch = _child(branch, name, key, parents[:depth])
-        if _is_part(branch) and leaf not in branch:
-            branch = branch["options"]
-            if not branch:  # another part was named just before: its record will judge
-                branch[leaf] = _value(text)
-                continue
-        if leaf not in branch:
-            raise UnknownNameError("option", key, [".".join([*parents, known]) for known in branch])
-        value = _value(text)
-        if _is_part(branch) and leaf == "name" and value != branch["name"]:
-            branch["options"] = {}
-        branch[leaf] = value
+            raise ConfigError(f"--set takes KEY=VALUE, got {key!r}")
+    for key, _, text in sorted(pairs, key=lambda pair: (not pair[0].endswith(".name"), pair[0].count("."))):
+        _apply(cls, tree, key, _value(text))
+
+
+def _apply(cls: Any, tree: dict[str, Any], key: str, value: Any) -> None:
+    branch, kind = tree, cls
+    *parents, leaf = key.split(".")
+    for depth, name in enumerate(parents):
+        here = ".".join(parents[: depth + 1])
+        branch, kind = _options_of(branch, kind, name)
+        if name not in branch:
+            raise UnknownNameError("option", here, [".".join([*parents[:depth], known]) for known in branch])
+        if not isinstance(branch[name], dict):
+            raise ConfigError(f"--set {key}: {here} is {branch[name]!r} and has no fields")
+        branch, kind = branch[name], _field_type(kind, name)
+    branch, kind = _options_of(branch, kind, leaf)
+    if leaf not in branch:
+        raise UnknownNameError("option", key, [".".join([*parents, known]) for known in branch])
+    if _is_part(kind) and leaf == "name" and value != branch["name"]:
+        branch["options"] = to_tree(kind(value))["options"]
+    branch[leaf] = value
+
+
+def _options_of(branch: dict[str, Any], kind: Any, name: str) -> tuple[dict[str, Any], Any]:
+    """The branch and record that hold the field `name`: a part's options, where `name` is none of the part's own."""
+    if _is_part(kind) and name not in ("name", "options"):
+        return branch["options"], kind.registry.get(branch["name"]).Config
+    return branch, kind
+
+
+def _is_part(kind: Any) -> bool:
+    return isinstance(kind, type) and issubclass(kind, Part)
+
+
+def _field_type(kind: Any, name: str) -> Any:
+    """The record that a field holds; None where it holds something else."""
+    if not dataclasses.is_dataclass(kind):
+        return None
+    hint = typing.get_type_hints(kind)[name]
+    found = [part for part in (hint, *typing.get_args(hint)) if dataclasses.is_dataclass(part)]
+    return found[0] if found else None
 
 
 def override(config: C, settings: Sequence[str]) -> C:
@@ -130,25 +159,8 @@ def override(config: C, settings: Sequence[str]) -> C:
     if not settings:
         return config
     tree = to_tree(config)
-    apply_settings(tree, settings)
+    apply_settings(type(config), tree, settings)
     return from_tree(type(config), tree, "the config")
-
-
-def _child(branch: dict[str, Any], name: str, key: str, parents: Sequence[str]) -> dict[str, Any]:
-    """One step down a dotted key."""
-    if _is_part(branch) and name not in branch:
-        branch = branch["options"]
-    here = ".".join([*parents, name])
-    if name not in branch:
-        raise UnknownNameError("option", here, [".".join([*parents, known]) for known in branch])
-    if not isinstance(branch[name], dict):
-        raise ConfigError(f"--set {key}: {here} is {branch[name]!r} and has no fields")
-    child: dict[str, Any] = branch[name]
-    return child
-
-
-def _is_part(branch: Mapping[str, Any]) -> bool:
-    return branch.keys() == {"name", "options"}
 
 
 def _value(text: str) -> Any:
@@ -183,6 +195,12 @@ def check_positive(what: str, **values: float | None) -> None:
     for name, value in values.items():
         if value is not None and not 0 < value < float("inf"):
             raise ConfigError(f"{what}: {name} must be a finite number above 0, got {value!r}")
+
+
+def check_fraction(what: str, name: str, value: float) -> None:
+    """Raise ConfigError unless `value` lies in (0, 1]."""
+    if not 0 < value <= 1:
+        raise ConfigError(f"{what}: {name} must lie in (0, 1], got {value!r}")
 
 
 def check_whole(what: str, name: str, value: Any, minimum: int) -> None:

@@ -43,7 +43,7 @@ SCALES: dict[str, dict[str, Any]] = {
     "smoke": {
         "env": {"size": 24, "render": "fast", "time_limit": 40},
         "encoder": {"filters": 8, "strides": [2, 2]},
-        "learner": {"batch": 16, "random_decisions": 50, "first_updates": 1},
+        "learner": {"batch": 16, "random_decisions": 50, "first_updates": None},
         "decisions": 200,
         "evaluate_every": 100,
         "evaluate_episodes": 1,
@@ -130,12 +130,13 @@ _SECTIONS = {
     **dict.fromkeys(("action_repeat", "time_limit", "camera", "render"), "env"),
     **dict.fromkeys(("capacity", "storage"), "replay"),
 }
+_BY_OPTION = {"learner.name": "learner", "scale": "scale", "method.fidelity": "fidelity"}
 _NAMES = ("method", "learner", "fidelity", "scale", "gamma", "distractor", "videos")
 
 
 def configure(
     task: str,
-    method: str = "simsr+pamd",
+    method: str | None = None,
     *,
     settings: Sequence[str] = (),
     distractor: str | DistractorConfig | None = None,
@@ -162,7 +163,10 @@ def configure(
     background = named_distractor(distractor, given.get("videos"))
     tree["env"]["distractor"] = None if background is None else to_tree(background)
     tree["runtime"] = to_tree(runtime or Runtime())
-    apply_settings(tree, settings)
+    for key in (setting.partition("=")[0] for setting in settings):
+        if key in _BY_OPTION:
+            raise ConfigError(f"--set {key} would change the name alone; use --{_BY_OPTION[key]}")
+    apply_settings(TrainConfig, tree, settings)
     return from_tree(TrainConfig, tree, "the config")
 
 
@@ -182,7 +186,7 @@ def split_name(name: str, learner: str | None = None) -> tuple[str, str]:
 def _base(task: str, given: dict[str, Any]) -> dict[str, Any]:
     """The tree that names alone give, before the scale."""
     fidelity = given.get("fidelity", "paper")
-    learner, name = split_name(given["method"], given.get("learner"))
+    learner, name = split_name(given.get("method", "simsr+pamd"), given.get("learner"))
     method = methods.method(name, fidelity)
     if name == "none":
         method = dataclasses.replace(method, latent_space=LEARNERS.get(learner).latent_space)

@@ -49,13 +49,15 @@ def load_optimiser(optimiser: torch.optim.Optimizer, tensors: Mapping[str, Tenso
 
 
 def slow_copy(network: Network) -> Network:
-    """A copy that no optimiser trains; `follow` moves it."""
-    return copy.deepcopy(network).requires_grad_(False)
+    """A copy that no optimiser trains, in evaluation mode; `follow` moves it."""
+    return copy.deepcopy(network).requires_grad_(False).eval()
 
 
 @torch.no_grad()
 def follow(slow: nn.Module, fast: nn.Module, tau: float) -> None:
-    """Move the slow copy towards the fast network by a fraction tau; 1 copies."""
+    """Move the slow copy towards the fast network by a fraction tau; 1 copies. Buffers are copied."""
+    for target, source in zip(slow.buffers(), fast.buffers(), strict=True):
+        target.copy_(source)
     targets: list[Tensor] = list(slow.parameters())
     sources: list[Tensor] = list(fast.parameters())
     if targets:  # a fixed norm has none

@@ -78,11 +78,11 @@ def test_bad_words_get_one_clear_line(
     assert "Traceback" not in error
 
 
-@pytest.mark.parametrize("what", ["methods", "distances", "operators", "scales", "tasks", "distractors"])
+@pytest.mark.parametrize("what", ["methods", "distances", "operators", "scales", "tasks", "distractors", "learners"])
 def test_list(what: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["list", what]) == 0
     expected = {"methods": "simsr+pamd", "distances": "pamd-lowrank", "operators": "independent", "scales": "cpu"}
-    expected["distractors"] = "released-video"
+    expected |= {"distractors": "released-video", "learners": "drqv2: gamma=0.99"}
     assert expected.get(what, "cheetah_run") in capsys.readouterr().out
 
 

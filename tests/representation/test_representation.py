@@ -13,6 +13,7 @@ from torch import Tensor, nn
 import pamd
 from pamd.errors import ConfigError, DtypeError, ShapeError, UnknownNameError
 from pamd.methods import names
+from pamd.representation.meters import read_meters
 
 D = 8
 
@@ -45,7 +46,8 @@ def test_every_method_trains_a_foreign_encoder(name: str, discrete: bool) -> Non
     }
     assert set(losses) == {term for term, there in expected.items() if there}
     if not losses:
-        assert float(losses.total) == 0
+        assert float(losses.total.detach()) == 0
+        losses.total.backward()
         return
     losses.total.backward()
     gradients = [p.grad for p in rep.encoder.parameters()]
@@ -123,6 +125,32 @@ def test_slow_copies_follow_at_their_pace() -> None:
         torch.testing.assert_close(p, dict(before["ema"].named_parameters())[name] + 0.005)
 
 
+def test_layers_with_a_memory_of_their_own_are_copied_and_left_alone() -> None:
+    """BatchNorm and Dropout in the encoder: slow copies follow its statistics and are in evaluation mode."""
+    torch.manual_seed(0)
+    encoder = nn.Sequential(nn.Linear(5, 16), nn.BatchNorm1d(16), nn.Dropout(0.5), nn.Linear(16, D))
+    rep = pamd.Representation("simsr+pamd", encoder=encoder, latent_dim=D, action_dim=3).train()
+    slow = rep.slow_encoders["ema"]
+    assert not slow.training
+    rep.losses(*transitions()).total.backward()
+    rep.follow(), rep.follow()
+    assert torch.equal(slow.network[1].running_mean, encoder[1].running_mean)
+    before = encoder[1].running_mean.clone()
+    encoder[0].requires_grad_(False)
+    with torch.no_grad():
+        meters = read_meters(rep, *transitions())
+    assert meters["gradient_encoder"] > 0
+    assert torch.equal(encoder[1].running_mean, before)
+    assert rep.training
+
+
+def test_naming_methods_draws_no_random_numbers() -> None:
+    torch.manual_seed(0)
+    state = torch.get_rng_state()
+    names()
+    assert torch.equal(torch.get_rng_state(), state)
+
+
 def test_state_survives_copying_and_saving() -> None:
     rep = make("mico+pamd")
     for _ in range(3):
@@ -167,6 +195,23 @@ def test_wrong_inputs_are_named() -> None:
         rep.losses(obs, action[:, :2], reward, next_obs)
     with pytest.raises(DtypeError, match=r"int64 \[B\]"):
         rep.losses(obs, torch.zeros(12, dtype=torch.int32), reward, next_obs)
+    with pytest.raises(ShapeError, match=r"next_obs must have the shape of obs, \[12, 5\], got \[11, 5\]"):
+        rep.losses(obs, action, reward, next_obs[:-1])
+    with pytest.raises(ShapeError, match=r"reward must have one row per observation, 12, got \[1\]"):
+        make("deepmdp").losses(obs, action, reward[:1], next_obs)
+    with pytest.raises(ShapeError, match=r"reward must be floating-point \[B\]"):
+        make("deepmdp").losses(obs, action, reward.long(), next_obs)
+    with pytest.raises(ShapeError, match=r"discrete actions must lie in \[0, 3\), got \[3"):
+        rep.losses(obs, torch.full((12,), 3), reward, next_obs)
+    with torch.no_grad():
+        z = rep.encode(obs)
+    with pytest.raises(ConfigError, match="z carries no gradient"):
+        rep.losses(obs, action, reward, next_obs, z=z)
+    with pytest.raises(ConfigError, match=r"must be an nn\.Module, got function"):
+        pamd.Representation("simsr", encoder=lambda x: x, latent_dim=D, action_dim=3)  # type: ignore[arg-type]
+    built_in = pamd.encoder("mlp", observation_shape=(5,), latent_dim=32)
+    with pytest.raises(ConfigError, match="gives 32 numbers, but latent_dim is 8"):
+        pamd.Representation("simsr", encoder=built_in, latent_dim=D, action_dim=3)
     wide = pamd.Representation("simsr+pamd", encoder=plain_encoder(), latent_dim=D + 1, action_dim=3)
     with pytest.raises(ShapeError, match=r"the encoder must give \[B, 9\], got \[12, 8\]"):
         wide.losses(obs, action, reward, next_obs)

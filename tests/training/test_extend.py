@@ -12,8 +12,9 @@ import torch
 from tests.training.runs import QUIET, products, toy
 
 import pamd
-from pamd.errors import CheckpointError, ConfigError, DtypeError, ShapeError
-from pamd.training import RunDirectory, load, resume, train
+from pamd.errors import CheckpointError, ConfigError, DtypeError, ResourceError, ShapeError
+from pamd.replay import Replay
+from pamd.training import RunDirectory, Runtime, load, resume, train
 from pamd.training import threads as threads_module
 from pamd.training.threads import available_threads, oversubscribed, torch_threads
 
@@ -38,6 +39,56 @@ def test_the_same_command_with_a_larger_budget_extends(tmp_path: Path) -> None:
     assert products(first) == before
     with pytest.raises(ConfigError, match="cannot shrink to 60"):
         resume(first, decisions=60)
+
+
+def test_a_run_whose_replay_has_wrapped_is_extended(tmp_path: Path) -> None:
+    straight = products(train(toy(decisions=90, capacity=40), tmp_path / "straight"))
+    short = train(toy(decisions=60, capacity=40), tmp_path / "extended")
+    assert products(resume(short, decisions=90)) == straight
+
+
+def test_an_extension_that_was_stopped_half_way_blocks_no_smaller_one(tmp_path: Path) -> None:
+    run = train(toy(decisions=60), tmp_path)
+    Replay.grow(run / "replay", 7000)
+    resume(run, decisions=90)
+    assert products(run) == products(train(toy(decisions=90), tmp_path / "straight"))
+
+
+def test_a_refused_extension_changes_nothing(tmp_path: Path) -> None:
+    run = train(toy(decisions=60), tmp_path)
+    before = {name: (run / name).read_bytes() for name in ("status.json", "config.json")}
+    with pytest.raises(ConfigError, match="tpu"):
+        resume(run, Runtime(device="tpu"), decisions=90)
+    assert {name: (run / name).read_bytes() for name in before} == before
+
+
+def test_a_larger_budget_that_is_there_already_is_said(tmp_path: Path) -> None:
+    run = RunDirectory.create(tmp_path, toy(decisions=90))
+    messages: list[str] = []
+
+    class Listener:
+        def progress(self, session: object) -> None:
+            pass
+
+        def say(self, message: str) -> None:
+            messages.append(message)
+
+    train(toy(decisions=60), tmp_path, Listener())
+    assert any("larger budget, 90 decisions" in message for message in messages)
+    assert json.loads((run.path / "status.json").read_text())["decisions"] == 90
+
+
+@pytest.mark.parametrize("error", [MemoryError("no memory"), KeyboardInterrupt()])
+def test_a_start_that_fails_in_any_way_leaves_no_directory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: BaseException
+) -> None:
+    def fail(*_: object, **__: object) -> None:
+        raise error
+
+    monkeypatch.setattr("pamd.training.session.Agent", fail)
+    with pytest.raises((ResourceError, KeyboardInterrupt)):
+        train(toy(), tmp_path)
+    assert not list(tmp_path.iterdir())
 
 
 def test_a_run_says_what_made_it(tmp_path: Path) -> None:
@@ -112,7 +163,7 @@ def test_a_quota_is_read_from_either_version_of_control_groups(tmp_path: Path, m
 
 
 def test_an_oversubscribed_run_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(threads_module, "_affinity", lambda: 2)
+    monkeypatch.setattr(os, "cpu_count", lambda: 2)
     monkeypatch.setattr(os, "getloadavg", lambda: (5.0, 5.0, 5.0))
     sentence = oversubscribed(2)
     assert sentence is not None

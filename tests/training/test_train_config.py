@@ -118,6 +118,37 @@ def test_parts_are_set_by_name_and_options_without_the_word() -> None:
     assert shifted.learner.options.augmentation.options.pixels == 2
 
 
+@pytest.mark.parametrize("turned", [False, True])
+def test_names_and_options_of_parts_come_in_any_order(turned: bool) -> None:
+    settings = [
+        "encoder.name=mlp",
+        "encoder.hidden=8",
+        "encoder.layers=1",
+        "learner.augmentation.name=random-shift",
+        "learner.augmentation.pixels=3",
+        "method.distance.name=pamd-lowrank",
+        "method.distance.rank=2",
+    ]
+    config = configure("toy", settings=settings[::-1] if turned else settings)
+    assert to_tree(config.encoder) == {"name": "mlp", "options": {"hidden": 8, "layers": 1}}
+    assert config.learner.options.augmentation.options.pixels == 3
+    assert config.method.distance is not None
+    assert config.method.distance.options.rank == 2
+
+
+@pytest.mark.parametrize(("setting", "option"), [("learner.name=drqv2", "--learner"), ("scale=cpu", "--scale")])
+def test_what_is_more_than_a_name_has_an_option(setting: str, option: str) -> None:
+    with pytest.raises(ConfigError, match=f"use {option}"):
+        configure("toy", settings=[setting])
+
+
+def test_a_missing_section_is_named_and_the_config_not_printed() -> None:
+    tree = json.loads(config_text(toy()))
+    del tree["learner"]
+    with pytest.raises(ConfigError, match=r"option 'learner' is missing$"):
+        parse_config(tree, "it")
+
+
 def test_blocks_fit_the_latent_dimension_that_is_set() -> None:
     config = configure("toy", "simsr+pamd-block", settings=("method.latent_dim=16",))
     assert config.method.distance is not None

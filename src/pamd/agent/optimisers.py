@@ -8,6 +8,7 @@ import torch
 from torch import nn
 
 from pamd.agent.config import AgentConfig
+from pamd.errors import ConfigError
 from pamd.learners import Learner
 from pamd.optimisation import adam
 from pamd.representation import Representation
@@ -39,6 +40,8 @@ def make_optimisers(
         if model:
             optimisers["isolated_model"] = adam(model, rate, weight_decay=decay)
     learner.optimisers = learner.make_optimisers()
+    if taken := sorted(optimisers.keys() & learner.optimisers):
+        raise ConfigError(f"learner {type(learner).__name__} has an optimiser called {taken[0]!r}, as the agent does")
     return {**optimisers, **learner.optimisers}
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib
-import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -12,6 +11,7 @@ import tyro
 from pamd.benchmarks import BENCHMARKS, ON_DEMAND
 from pamd.cli.console import print_text
 from pamd.errors import ConfigError, UnknownNameError
+from pamd.training.threads import available_threads
 
 if TYPE_CHECKING:
     from pamd.benchmarks.measure import Options
@@ -49,7 +49,7 @@ def bench(
     from pamd.benchmarks.measure import Options, write_measured
     from pamd.training.allocator import keep_freed_memory
 
-    options = Options(threads or os.cpu_count() or 1, repetitions)
+    options = Options(threads or available_threads(), repetitions)
     torch.set_num_threads(options.threads)
     keep_freed_memory()
     for name in names or [one for one in BENCHMARKS if one not in ON_DEMAND]:

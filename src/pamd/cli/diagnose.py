@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -11,6 +10,7 @@ import tyro
 
 from pamd.cli.progress import Steps
 from pamd.errors import RunInterrupted
+from pamd.training.threads import available_threads
 
 __all__ = ["diagnose"]
 
@@ -147,7 +147,7 @@ def _run(
     from pamd import diagnostics
     from pamd.report import diagnosed
 
-    torch.set_num_threads(threads or os.cpu_count() or 1)
+    torch.set_num_threads(threads or available_threads())
     with Steps() as progress:
         for line in before or []:
             progress.say(line)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import importlib
 import json
 from typing import Annotated, Any, Literal
 
@@ -17,7 +18,18 @@ __all__ = ["show"]
 _WIDE = 110
 """Columns that the table of methods needs."""
 
-What = Literal["methods", "distances", "operators", "scales", "tasks", "distractors", "experiments"]
+What = Literal[
+    "methods",
+    "distances",
+    "operators",
+    "encoders",
+    "learners",
+    "augmentations",
+    "scales",
+    "tasks",
+    "distractors",
+    "experiments",
+]
 
 
 def show(
@@ -30,7 +42,7 @@ def show(
     """Print names; for methods, how two of them differ, field by field.
 
     Args:
-        what: methods, distances, operators, scales, tasks, distractors or experiments.
+        what: what to list.
         diff: two methods; NAME@released or NAME@paper picks the fidelity of one.
         fidelity: of methods that do not say.
         all: every pipeline+distance, too.
@@ -106,12 +118,16 @@ def _lines(what: str) -> list[str]:
         from pamd.configuration import SCALES
 
         return [f"{name}: {json.dumps(changes)}" for name, changes in SCALES.items()]
-    from pamd.distances import DISTANCES
-    from pamd.operators import OPERATORS
-
-    registry: Any = DISTANCES if what == "distances" else OPERATORS
+    registry: Any = getattr(importlib.import_module(f"pamd.{what}"), what.upper())
     lines = []
     for name in registry.names():
-        options = ", ".join(f"{f.name}={f.default!r}" for f in dataclasses.fields(registry.get(name).Config))
+        options = ", ".join(f"{f.name}={_default(f)}" for f in dataclasses.fields(registry.get(name).Config))
         lines.append(f"{name}: {options or 'no options'}")
     return lines
+
+
+def _default(field: Any) -> str:
+    if field.default_factory is dataclasses.MISSING:
+        return repr(field.default)
+    made = field.default_factory()
+    return str(getattr(made, "name", made))

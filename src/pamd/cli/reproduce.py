@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib
-import os
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -22,6 +21,7 @@ from pamd.report import results
 from pamd.report.diagnosed import draw
 from pamd.sweep import Job
 from pamd.sweep.state import read_state
+from pamd.training.threads import available_threads
 
 __all__ = ["reproduce"]
 
@@ -128,7 +128,7 @@ def _compute(experiment: Experiment, scale: str, out: Path, plan: bool, threads:
     from pamd.cli.bench import print_measured
     from pamd.training.allocator import keep_freed_memory
 
-    options = Options(threads or os.cpu_count() or 1, SCALES[scale].repetitions)
+    options = Options(threads or available_threads(), SCALES[scale].repetitions)
     torch.set_num_threads(options.threads)
     keep_freed_memory()
     if experiment.benchmark is not None:

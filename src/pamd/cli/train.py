@@ -6,13 +6,13 @@ import dataclasses
 import json
 import sys
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import tyro
 
 from pamd.cli.clips import prepared
 from pamd.cli.display import Display
-from pamd.config import override
+from pamd.config import override, to_tree
 from pamd.configuration import RunOptions, configure
 from pamd.errors import ConfigError
 from pamd.training.config import Runtime, TrainConfig, read_config
@@ -57,7 +57,9 @@ def _configured(
         words = [*([task] if task else []), *(f"--{name.replace('_', '-')}" for name in given)]
         if words:
             raise ConfigError(f"--config cannot be combined with {', '.join(words)}; override fields with --set")
-        return override(dataclasses.replace(read_config(file), runtime=runtime), settings)
+        config, chosen = read_config(file), to_tree(runtime)
+        changed = {name: value for name, value in chosen.items() if value != to_tree(Runtime())[name]}
+        return override(dataclasses.replace(config, runtime=dataclasses.replace(config.runtime, **changed)), settings)
     if task is None:
         raise ConfigError("a task is required, e.g. `pamd train cheetah_run`, or --config")
     return configure(task, settings=settings, runtime=runtime, **given)
@@ -82,8 +84,10 @@ def resume(
     from pamd.training.run import RunDirectory
 
     config = RunDirectory.open(run).config
-    runtime = config.runtime
-    runtime = dataclasses.replace(runtime, device=device or runtime.device, threads=threads or runtime.threads)
+    given: dict[str, Any] = {
+        name: value for name, value in (("device", device), ("threads", threads)) if value is not None
+    }
+    runtime = dataclasses.replace(config.runtime, **given)
     with Display() as display:
         prepared(config, display.say)
         loop.resume(run, runtime, display, decisions=decisions)

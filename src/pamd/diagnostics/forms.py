@@ -105,7 +105,7 @@ def replay_latents(run: Trained, count: int, seed: int, progress: Progress = qui
     chosen = choose(replay, count, "spread", np.random.default_rng(seed))
     parts = []
     for start in range(0, count, 256):
-        parts.append(run.representation.encode(replay.take(chosen[start : start + 256]).obs))
+        parts.append(run.measured.encode(replay.take(chosen[start : start + 256]).obs))
         progress("encoding states", min(start + 256, count), count)
     return torch.cat(parts)
 

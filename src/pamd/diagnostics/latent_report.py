@@ -109,7 +109,7 @@ def latents(
 
 @torch.no_grad()
 def _encoded(run: Trained, obs: NDArray[np.uint8]) -> torch.Tensor:
-    return torch.cat([run.representation.encode(chunk) for chunk in torch.as_tensor(obs).split(256)])
+    return torch.cat([run.measured.encode(chunk) for chunk in torch.as_tensor(obs).split(256)])
 
 
 def _symmetric(matrix: Array) -> Array:

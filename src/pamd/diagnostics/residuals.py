@@ -205,4 +205,4 @@ class _Experiment:
                 f"the run's encoder reads {seen} x {seen} and gives {run.config.method.latent_dim} numbers, but the"
                 f" replay shows {size} x {size} and latent_dim is {settings.latent_dim}"
             )
-        return copy.deepcopy(run.representation.encoder).requires_grad_(True)
+        return copy.deepcopy(run.measured.encoder).requires_grad_(True)

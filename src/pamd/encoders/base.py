@@ -31,6 +31,7 @@ class Encoder(nn.Module, ABC, Generic[ConfigT]):
     @abstractmethod
     def __init__(self, config: ConfigT, observation_shape: tuple[int, ...], latent_dim: int) -> None:
         super().__init__()
+        self.latent_dim = latent_dim
 
     @abstractmethod
     def prepare(self, obs: Tensor) -> Tensor:

@@ -34,10 +34,10 @@ class ConvConfig:
             check_whole("encoder 'conv'", "each of strides", stride, 1)
 
 
-def as_pixels(obs: Tensor) -> Tensor:
-    """uint8 [B, C, H, W] as floats in [0, 1], channels last. Floats pass unchanged."""
+def as_pixels(obs: Tensor, dtype: torch.dtype) -> Tensor:
+    """uint8 [B, C, H, W] as floats in [0, 1], channels last. Floats keep their values."""
     # Reordering bytes and converting them after is a fifth faster than both at once.
-    x = obs.contiguous(memory_format=torch.channels_last).to(torch.get_default_dtype())
+    x = obs.contiguous(memory_format=torch.channels_last).to(dtype)
     return x.div_(255) if obs.dtype == torch.uint8 else x
 
 
@@ -76,12 +76,16 @@ class Conv(Encoder[ConvConfig]):
         initialise(self.head)
 
     def prepare(self, obs: Tensor) -> Tensor:
-        return as_pixels(obs)
+        return as_pixels(obs, self._dtype)
 
     def trunk(self, obs: Tensor) -> Tensor:
-        x = convolve(as_pixels(obs), *self.weights_and_biases(), self.strides)
+        x = convolve(as_pixels(obs, self._dtype), *self.weights_and_biases(), self.strides)
         # Channels last is twice as fast on a CPU. Flattened in that order, nothing is copied.
         return x.permute(0, 2, 3, 1).flatten(1)
+
+    @property
+    def _dtype(self) -> torch.dtype:
+        return next(self.parameters()).dtype
 
     def weights_and_biases(self) -> tuple[list[Tensor], list[Tensor]]:
         """[O, C, 3, 3] and [O], one of each per layer."""

@@ -44,8 +44,8 @@ class LearnerConfig:
     """Transitions per update."""
     random_decisions: int = 1000
     """Decisions taken at random before the first update."""
-    first_updates: int = 1
-    """Updates at the first decision after the random ones."""
+    first_updates: int | None = None
+    """Updates at the last random decision, where learning begins; by default as many as the ratio gives."""
     burst_every_update: bool = False
     """Whether everything that has its turn every few updates has it at every one of `first_updates`."""
     updates_per_decision: float = 1.0
@@ -56,8 +56,10 @@ class LearnerConfig:
     """What is done to observations before an update."""
 
     def __post_init__(self) -> None:
-        for name in ("batch", "random_decisions", "first_updates", "n_step"):
+        for name in ("batch", "random_decisions", "n_step"):
             check_whole("learner", name, getattr(self, name), 1)
+        if self.first_updates is not None:
+            check_whole("learner", "first_updates", self.first_updates, 1)
         check_positive("learner", learning_rate=self.learning_rate, updates_per_decision=self.updates_per_decision)
         if not 0 <= self.gamma < 1:
             raise ConfigError(f"learner: gamma must lie in [0, 1), got {self.gamma}")
@@ -67,13 +69,13 @@ class LearnerConfig:
         past = decisions - self.random_decisions
         if past < 0:
             return 0
-        if past == 0 and self.first_updates > 1:
+        if past == 0 and self.first_updates is not None:
             return self.first_updates
         return int((past + 1) * self.updates_per_decision) - int(past * self.updates_per_decision)
 
     def in_burst(self, updates: int) -> bool:
         """Whether update number `updates`, counted from 1, skips no turn."""
-        return self.burst_every_update and updates <= self.first_updates
+        return self.burst_every_update and updates <= (self.first_updates or 0)
 
 
 class Step(NamedTuple):

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 import torch
 from torch import Tensor, nn
 
-from pamd.config import check_positive, check_whole
+from pamd.config import check_fraction, check_positive, check_whole
 from pamd.draws import normal_like
 from pamd.errors import ConfigError
 from pamd.learners.actor import PolicyNetwork
@@ -58,9 +58,10 @@ class DrqV2Config(LearnerConfig):
         super().__post_init__()
         check_whole("learner 'drqv2'", "hidden", self.hidden, 1)
         check_whole("learner 'drqv2'", "noise_decisions", self.noise_decisions, 1)
-        check_positive("learner 'drqv2'", critic_tau=self.critic_tau, noise_clip=self.noise_clip)
-        if min(self.noise) < 0:
-            raise ConfigError(f"learner 'drqv2': noise must be at least 0, got {self.noise}")
+        check_fraction("learner 'drqv2'", "critic_tau", self.critic_tau)
+        check_positive("learner 'drqv2'", noise_clip=self.noise_clip)
+        if not all(0 <= std < float("inf") for std in self.noise):
+            raise ConfigError(f"learner 'drqv2': noise must be finite and at least 0, got {self.noise}")
 
 
 @LEARNERS.register("drqv2")

@@ -9,7 +9,8 @@ from typing import get_args
 import torch
 from torch import Tensor, nn
 
-from pamd.config import check_choice, check_positive, check_whole
+from pamd.config import check_choice, check_fraction, check_positive, check_whole
+from pamd.errors import ConfigError
 from pamd.learners.actor import LogProb, PolicyNetwork, Sampled, squashed_gaussian
 from pamd.learners.base import LEARNERS, Learner, LearnerConfig, Step
 from pamd.learners.critic import Critic, critic_loss
@@ -50,9 +51,11 @@ class SacConfig(LearnerConfig):
             check_whole("learner 'sac'", name, getattr(self, name), 1)
         check_whole("learner 'sac'", "schedule_offset", self.schedule_offset, 0)
         check_choice("learner 'sac'", "log_prob", self.log_prob, get_args(LogProb))
+        check_fraction("learner 'sac'", "critic_tau", self.critic_tau)
+        if not 0 <= self.temperature_beta1 < 1:
+            raise ConfigError(f"learner 'sac': temperature_beta1 must lie in [0, 1), got {self.temperature_beta1}")
         check_positive(
             "learner 'sac'",
-            critic_tau=self.critic_tau,
             temperature=self.temperature,
             temperature_learning_rate=self.temperature_learning_rate,
         )

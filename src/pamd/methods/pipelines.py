@@ -10,6 +10,8 @@ import dataclasses
 from collections.abc import Callable
 from typing import Any, Literal, NamedTuple
 
+import torch
+
 from pamd.distances import DISTANCES
 from pamd.errors import ConfigError, UnknownNameError
 from pamd.methods.record import DistancePart, Method, OperatorPart
@@ -204,7 +206,8 @@ def _objective(pipeline: Method, comparator: str) -> Objective:
 
 def _is_learned(comparator: str, latent_dim: int) -> bool:
     cls = DISTANCES.get(comparator)
-    return any(True for _ in cls(latent_dim, cls.resolve(cls.Config(), latent_dim)).parameters())
+    with torch.random.fork_rng(devices=[]):  # a look at a distance must not move the user's random numbers
+        return any(True for _ in cls(latent_dim, cls.resolve(cls.Config(), latent_dim)).parameters())
 
 
 def _preset(pipeline: Method, comparator: str) -> dict[str, Any]:

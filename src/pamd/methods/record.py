@@ -6,7 +6,7 @@ import dataclasses
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Literal, get_args
 
-from pamd.config import Part, check_choice, check_positive, check_whole
+from pamd.config import Part, check_choice, check_fraction, check_whole
 from pamd.distances import DISTANCES
 from pamd.errors import ConfigError
 from pamd.initialisation import Initialisation
@@ -101,15 +101,13 @@ class Method:
             check_whole(what, name, getattr(self, name), 1)
         for name in ("target_offset", "follow_offset"):
             check_whole(what, name, getattr(self, name), 0)
-        check_positive(what, encoder_tau=self.encoder_tau)
+        check_fraction(what, "encoder_tau", self.encoder_tau)
         check_choice(what, "latent_space", self.latent_space, get_args(LatentSpace))
         check_choice(what, "transition_std", self.transition_std, get_args(TransitionStd))
         check_choice(what, "model_init", self.model_init, get_args(Initialisation))
         for name in ("critic_weight", "transition_weight", "reward_weight", "weight_decay"):
             if not 0 <= getattr(self, name) < float("inf"):
                 raise ConfigError(f"{what}: {name} must be finite and at least 0, got {getattr(self, name)}")
-        if self.encoder_tau > 1:
-            raise ConfigError(f"{what}: encoder_tau must be at most 1, got {self.encoder_tau}")
         if self.reward_decoder and self.transition == "none":
             raise ConfigError(f"{what}: reward_decoder reads the predicted next latent and requires a transition")
         self._check_metric(what)

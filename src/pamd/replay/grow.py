@@ -10,6 +10,7 @@ import dataclasses
 import os
 from pathlib import Path
 
+from pamd.config import check_whole
 from pamd.errors import ReplayError
 from pamd.replay.files import Manifest, check, explained
 from pamd.replay.layout import Layout
@@ -19,14 +20,17 @@ __all__ = ["grow"]
 
 
 def grow(directory: Path, capacity: int) -> None:
-    """Enlarge the replay in `directory` to `capacity` frames."""
+    """Enlarge the replay in `directory` to `capacity` frames; nothing to do where it holds as many already."""
     manifest = Manifest.load(directory)
+    check_whole("replay", "capacity", capacity, 1)
     check(directory, manifest)
-    grown = _grown(manifest, capacity, directory)
+    if capacity <= manifest.layout.capacity and manifest.growing_to is None:
+        return
+    grown = _grown(manifest, max(capacity, manifest.layout.capacity), directory)
     check_resources(layout_forecast(grown), directory)
     # An interrupted attempt at another capacity is undone first, so that the manifest names every size of a file.
     _resize(directory, manifest.layout)
-    dataclasses.replace(manifest, growing_to=capacity).save(directory)
+    dataclasses.replace(manifest, growing_to=grown.capacity).save(directory)
     _resize(directory, grown)
     dataclasses.replace(manifest, layout=grown, growing_to=None).save(directory)
 
@@ -34,9 +38,7 @@ def grow(directory: Path, capacity: int) -> None:
 def _grown(manifest: Manifest, capacity: int, directory: Path) -> Layout:
     layout, written = manifest.layout, manifest.state.written
     grown = dataclasses.replace(layout, capacity=capacity)
-    if capacity < layout.capacity:
-        raise ReplayError(f"the replay in {directory} has capacity {layout.capacity}; it cannot shrink to {capacity}")
-    if written > layout.capacity:
+    if capacity > layout.capacity and written > layout.capacity:
         raise ReplayError(
             f"the replay in {directory} cannot grow: {written} frames were written to a capacity of {layout.capacity}, "
             "so the oldest ones are overwritten"

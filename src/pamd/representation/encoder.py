@@ -7,7 +7,7 @@ from typing import Any
 from torch import Tensor, nn
 
 from pamd.encoders import Encoder
-from pamd.errors import ShapeError
+from pamd.errors import ConfigError, ShapeError
 from pamd.methods import LatentSpace
 from pamd.representation.latent_space import Normalise
 
@@ -23,6 +23,10 @@ class LatentEncoder(nn.Module):
 
     def __init__(self, network: nn.Module, space: LatentSpace, latent_dim: int, *, normalised: bool = False) -> None:
         super().__init__()
+        if not isinstance(network, nn.Module):
+            raise ConfigError(f"the encoder must be an nn.Module, got {type(network).__name__}")
+        if isinstance(network, Encoder) and network.latent_dim != latent_dim:
+            raise ConfigError(f"the encoder gives {network.latent_dim} numbers, but latent_dim is {latent_dim}")
         self.network: Any = network
         self.latent_dim = latent_dim
         self.space = Normalise(space, latent_dim)

@@ -19,12 +19,14 @@ class Losses(Mapping[str, Loss]):
     """Weighted losses by term: "transition", "reward", "metric". A term that the method does not have is absent."""
 
     terms: Mapping[str, Loss] = field(default_factory=dict)
+    zero: Tensor = field(default_factory=lambda: torch.zeros(()))
+    """The total where there are no terms."""
 
     @property
     def total(self) -> Tensor:
         """[]: the sum of all terms; 0 where there are none."""
         values = [loss.value for loss in self.terms.values()]
-        return functools.reduce(torch.add, values) if values else torch.zeros(())
+        return functools.reduce(torch.add, values) if values else self.zero
 
     @property
     def metrics(self) -> dict[str, Tensor]:

@@ -44,6 +44,24 @@ def read_meters(
 
     Arguments are those of `Representation.losses`. `learning_rate` is that of the probe's Adam steps on the head.
     """
+    was_training = representation.training
+    representation.eval()  # statistics of the encoder's layers must not move
+    try:
+        with torch.enable_grad():
+            return _read(representation, obs, action, reward, next_obs, seed, learning_rate)
+    finally:
+        representation.train(was_training)
+
+
+def _read(
+    representation: Representation,
+    obs: Tensor,
+    action: Tensor,
+    reward: Tensor,
+    next_obs: Tensor,
+    seed: int,
+    learning_rate: float,
+) -> dict[str, float]:
     generator = torch.Generator().manual_seed(seed)
     cached, distance, operator = representation.cache(obs, next_obs), representation.distance, representation.operator
     meters = {"effective_rank": effective_rank(cached.z.detach())}
@@ -121,7 +139,9 @@ def _gradients(
     """Norms of the metric loss's gradient with respect to the head and to the encoder."""
     slow, objective = representation.target_distance, representation.method.objective
     loss, _ = metric_loss(latents, distance, operator, objective, target_distance=slow, generator=generator)
-    head, encoder = list(distance.parameters()), list(representation.encoder.parameters())
+    head, encoder = ([p for p in part.parameters() if p.requires_grad] for part in (distance, representation.encoder))
+    if not loss.requires_grad:
+        return {"gradient_encoder": 0.0}
     found = torch.autograd.grad(loss, [*head, *encoder], allow_unused=True)
     sizes = {"gradient_encoder": _norm(found[len(head) :])}
     return sizes | ({"gradient_head": _norm(found[: len(head)])} if head else {})

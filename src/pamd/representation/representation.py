@@ -10,7 +10,7 @@ from torch.nn import functional as F
 
 from pamd.config import check_whole
 from pamd.distances import Distance
-from pamd.errors import DtypeError, ShapeError
+from pamd.errors import ConfigError, DtypeError, ShapeError
 from pamd.methods import Method
 from pamd.methods import method as named_method
 from pamd.models import RewardDecoder, make_transition
@@ -78,6 +78,14 @@ class Representation(nn.Module):
         self.updates: Tensor
         self.register_buffer("updates", torch.zeros((), dtype=torch.int64))
 
+    def train(self, mode: bool = True) -> Representation:
+        """As for any module, but slow copies stay in evaluation mode: targets do not depend on dropout."""
+        super().train(mode)
+        self.slow_encoders.eval()
+        if self.target_distance is not None:
+            self.target_distance.eval()
+        return self
+
     def encode(self, obs: Tensor) -> Tensor:
         """The latents that a critic or policy reads, with gradient: [B, ...] -> z [B, d]."""
         z: Tensor = self.encoder(obs)
@@ -99,10 +107,12 @@ class Representation(nn.Module):
         `z`: what `encode(obs)` gave, where it was computed already. `generator` draws pairs and noise; without one,
         torch's global generator does.
         """
-        latents = self.cache(obs, next_obs, z=z)
         reward = reward.squeeze(-1) if reward.ndim == 2 and reward.shape[1] == 1 else reward
+        self._check(obs, action, reward, next_obs, z)
+        latents = self.cache(obs, next_obs, z=z)
         terms = self.model_losses(latents, action, reward, generator)
-        return Losses({**terms, **self.metric_losses(latents, action, reward, generator)})
+        terms |= self.metric_losses(latents, action, reward, generator)
+        return Losses(terms) if terms else Losses(zero=0 * latents.z.sum())
 
     @torch.no_grad()
     def follow(self, *, at_once: bool = False) -> None:
@@ -184,6 +194,23 @@ class Representation(nn.Module):
             fields["next_std"] = chosen.log_std[0].exp()
         return fields
 
+    def _check(self, obs: Tensor, action: Tensor, reward: Tensor, next_obs: Tensor, z: Tensor | None) -> None:
+        """Raise unless these are B transitions."""
+        size = len(obs)
+        if reward.ndim != 1 or not reward.is_floating_point():
+            raise ShapeError(f"reward must be floating-point [B] or [B, 1], got {reward.dtype} {list(reward.shape)}")
+        if next_obs.shape != obs.shape:
+            raise ShapeError(f"next_obs must have the shape of obs, {list(obs.shape)}, got {list(next_obs.shape)}")
+        for name, tensor in (("action", action), ("reward", reward), ("z", z)):
+            if tensor is not None and len(tensor) != size:
+                raise ShapeError(f"{name} must have one row per observation, {size}, got {list(tensor.shape)}")
+        self._one_hot(action)
+        learned = torch.is_grad_enabled() and any(p.requires_grad for p in self.encoder.parameters())
+        if z is not None and learned and not z.requires_grad:
+            raise ConfigError(
+                "z carries no gradient, so the losses would not train the encoder; call encode with gradients on"
+            )
+
     def _one_hot(self, action: Tensor) -> Tensor:
         """Actions [B, A] as they are; discrete ones [B] one-hot encoded to [B, A]."""
         if action.is_floating_point():
@@ -196,4 +223,9 @@ class Representation(nn.Module):
                 f"discrete actions must be int64 [B] or [B, 1], got {action.dtype} {list(action.shape)};"
                 f" continuous ones must be floating-point [B, {self.action_dim}]"
             )
-        return F.one_hot(action, self.action_dim).to(torch.get_default_dtype())
+        try:
+            return F.one_hot(action, self.action_dim).to(torch.get_default_dtype())
+        except RuntimeError:
+            raise ShapeError(
+                f"discrete actions must lie in [0, {self.action_dim}), got {action.tolist()[:10]}"
+            ) from None

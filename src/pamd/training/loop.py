@@ -48,7 +48,10 @@ def train(config: TrainConfig, root: str | Path = "runs", observer: Observer | N
 
     A finished run of the same config with a smaller budget is extended to this one.
     """
-    return _run(RunDirectory.create(Path(root), prepare(config)), observer or _Nobody())
+    run, watching = RunDirectory.create(Path(root), prepare(config)), observer or _Nobody()
+    if run.config.decisions > config.decisions and not _finished(run):
+        watching.say(f"{run.path} has a larger budget, {run.config.decisions} decisions, and continues to it")
+    return _run(run, watching)
 
 
 def resume(
@@ -98,17 +101,15 @@ def _open(run: RunDirectory, threads: int, observer: Observer) -> Session:
     try:
         run.remove_temporaries()
         checkpoint.remove_unfinished(run.checkpoints)
-        _make_room(run)
-        run.write_versions()
         session = Session(run, threads)
+        _make_room(run)
         _begin_or_restore(session, observer)
-    except PamdError as error:
+        run.write_versions()
+    except BaseException:
+        # What is refused before it begins changes nothing: an older run keeps its status.
         if session is not None:
             session.close()
-        if run.new:
-            run.remove()
-        else:
-            run.write_status("failed", error=str(error))
+        run.remove()
         raise
     return session
 

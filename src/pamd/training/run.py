@@ -50,11 +50,12 @@ class RunDirectory:
                 raise RunError(f"{path} holds a run of another config; remove it or choose another --runs directory")
             found.extend(config.decisions)
             return found
+        new = not path.exists()
         try:
             path.mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise RunError(f"cannot create the run directory {path}: {error}") from None
-        run = RunDirectory(path, config, new=True)
+        run = RunDirectory(path, config, new=new)
         run.write_config()
         return run
 

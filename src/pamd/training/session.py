@@ -37,13 +37,17 @@ class Session:
         capacity, margin = replay_plan(config)
         check_resources(forecast(capacity, self._frame_shape, self._action_dim, margin), run.replay)
         keep_freed_memory()
-        self.agent = Agent(
-            config.agent,
-            observation_shape=observation_shape,
-            action_dim=self._action_dim,
-            seed=config.seed,
-            device=self.device,
-        )
+        try:
+            self.agent = Agent(
+                config.agent,
+                observation_shape=observation_shape,
+                action_dim=self._action_dim,
+                seed=config.seed,
+                device=self.device,
+            )
+        except (MemoryError, RuntimeError) as error:
+            self.env.close()
+            raise ResourceError(f"the networks cannot be built here: {str(error).splitlines()[0]}") from None
         self.logs = Logs(run)
         # Draws batches and the actions of the random phase.
         self.rng = np.random.default_rng([config.seed, 1])

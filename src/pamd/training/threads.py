@@ -42,7 +42,7 @@ def oversubscribed(threads: int) -> str | None:
         load = os.getloadavg()[0]
     except OSError:
         return None
-    cores = _affinity()
+    cores = os.cpu_count() or 1
     if threads == 1 or load < 1.5 * cores:
         return None
     return (

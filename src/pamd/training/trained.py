@@ -45,13 +45,18 @@ class Trained:
 
     @property
     def representation(self) -> Representation:
-        """The representation that has the metric."""
+        """The representation that the agent acts on."""
+        return self.agent.representation
+
+    @property
+    def measured(self) -> Representation:
+        """The representation that has the metric: another one only in a run with an isolated metric."""
         return self.agent.measured
 
     @property
     def distance(self) -> Distance[Any] | None:
         """The learned distance; None where the method has no metric."""
-        return self.representation.distance
+        return self.measured.distance
 
     def make_env(self, seed: int = 0, render_size: int | None = None) -> Episodes:
         """The environment that the agent was trained in."""
