@@ -51,7 +51,8 @@ def test_residual_fitting_of_a_run_shares_its_start_and_goes_on(runs: dict[str, 
 
 def test_a_fit_reduces_the_residual_and_is_the_same_every_time(runs: dict[str, Path]) -> None:
     # Without bootstrapping the target stands still, and a fit has something to arrive at.
-    settings = {**TINY, "steps": 120, "learning_rate": 1e-2, "gamma": 0.0}
+    # At a rate of 1e-2 the fit would hover about its end, near the bound.
+    settings = {**TINY, "steps": 200, "learning_rate": 3e-3, "gamma": 0.0}
     one, two = (diagnostics.residual(runs["simsr"], distances=["mlp"], seeds=1, **settings) for _ in range(2))
     assert one.curves == two.curves
     trainable = one.curves[1]
