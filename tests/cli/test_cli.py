@@ -142,7 +142,7 @@ def test_help_and_import_are_quick_and_need_no_torch() -> None:
     assert "pamd COMMAND" in done.stdout
 
 
-@pytest.mark.parametrize("fidelity", ["paper", "released"])
+@pytest.mark.parametrize("fidelity", ["paper", pytest.param("released", marks=pytest.mark.slow)])
 @pytest.mark.parametrize("method", NAMED)
 def test_every_method_trains_end_to_end(method: str, fidelity: str, tmp_path: Path) -> None:
     words = ["train", "toy", "--method", method, "--fidelity", fidelity, *SMALL, "--runs", str(tmp_path)]

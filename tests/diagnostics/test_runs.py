@@ -206,6 +206,6 @@ def test_what_cannot_be_looked_at_is_refused(runs: dict[str, Path], tmp_path: Pa
     config = json.loads((run / "config.json").read_text())
     config["env"]["size"] = 36
     (other / "config.json").write_text(json.dumps(config))
-    with pytest.raises(CheckpointError, match="does not fit the run's config"):
+    with pytest.raises(RunError, match=r"config.json was edited .* env.size was 24 and is 36"):
         diagnostics.geometry(other)
     assert len(open_replay(run)) > 40

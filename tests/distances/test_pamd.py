@@ -75,7 +75,10 @@ def test_loads_the_authors_metric_net_state() -> None:
     torch.testing.assert_close(d.matrix(torch.zeros(1, 3), torch.zeros(1, 3))[0], G / G.trace())
 
 
-@pytest.mark.parametrize("name", ["pamd", "pamd-lowrank", "pamd-block", "adaptive-diagonal", "diagonal"])
+OTHERS = ("pamd-lowrank", "pamd-block", "adaptive-diagonal", "diagonal")
+
+
+@pytest.mark.parametrize("name", ["pamd", *(pytest.param(name, marks=pytest.mark.slow) for name in OTHERS)])
 def test_probes_estimate_the_exact_term_without_bias(name: str) -> None:
     """docs/auxiliary-term.md: the mean over draws is the exact batch mean, and so is that of its gradient."""
     torch.manual_seed(0)

@@ -54,7 +54,7 @@ def segmented(simulator: Any, floor: bool) -> np.ndarray:
     return background
 
 
-@pytest.mark.parametrize("task", TASKS)
+@pytest.mark.parametrize("task", [*TASKS[:3], *(pytest.param(task, marks=pytest.mark.slow) for task in TASKS[3:])])
 def test_the_mask_is_the_segmentation_and_the_rest_is_the_clean_render(task: str) -> None:
     options: dict[str, Any] = {"size": SIZE, "render": "fast", "seed": 3}
     clean = make_env(task, **options)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from tests.agent.batches import make_agent, make_batch
 
 from pamd.config import differences, from_json, to_json
 from pamd.configuration import configure
@@ -20,9 +19,6 @@ ALL = names()
 def test_every_method_updates_and_survives_json(name: str, fidelity: Any) -> None:
     made = method(name, fidelity)
     assert from_json(Method, to_json(made), "method") == made
-    agent = make_agent(name, fidelity)
-    metrics = agent.update(make_batch()) | agent.update(make_batch(1))
-    assert all(value.isfinite() for value in metrics.values())
 
 
 @pytest.mark.parametrize("name", [n for n in ALL if "+" in n and not n.startswith("dbc+")])

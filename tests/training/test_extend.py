@@ -19,7 +19,7 @@ from pamd.training import threads as threads_module
 from pamd.training.threads import available_threads, oversubscribed, torch_threads
 
 
-@pytest.mark.parametrize("storage", ["memory", "mmap"])
+@pytest.mark.parametrize("storage", ["memory", pytest.param("mmap", marks=pytest.mark.slow)])
 def test_an_extended_run_is_the_longer_run(storage: str, tmp_path: Path) -> None:
     """Bit for bit: weights, training log, and the evaluations that both make."""
     straight = products(train(toy(decisions=90, storage=storage), tmp_path / "straight"))
@@ -47,6 +47,7 @@ def test_a_run_whose_replay_has_wrapped_is_extended(tmp_path: Path) -> None:
     assert products(resume(short, decisions=90)) == straight
 
 
+@pytest.mark.slow
 def test_an_extension_that_was_stopped_half_way_blocks_no_smaller_one(tmp_path: Path) -> None:
     run = train(toy(decisions=60), tmp_path)
     Replay.grow(run / "replay", 7000)

@@ -107,7 +107,10 @@ MALFORMED: dict[str, Callable[[dict[str, Any]], Any]] = {
 }
 
 
-@pytest.mark.parametrize("kind", MALFORMED)
+QUICK = ("a list", "negative budget", "no logs")
+
+
+@pytest.mark.parametrize("kind", [pytest.param(k, marks=() if k in QUICK else pytest.mark.slow) for k in MALFORMED])
 def test_a_malformed_state_gives_way_to_the_checkpoint_before(run: Path, kind: str) -> None:
     rewrite_state(run, MALFORMED[kind])
     listener = Listener()

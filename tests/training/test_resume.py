@@ -43,7 +43,7 @@ def only(root: Path) -> Path:
 @pytest.mark.parametrize(
     ("storage", "method"),
     [
-        ("memory", "simsr+pamd"),
+        pytest.param("memory", "simsr+pamd", marks=pytest.mark.slow),
         ("mmap", "mico"),
         pytest.param("memory", "mico", marks=pytest.mark.slow),
         pytest.param("mmap", "simsr+pamd", marks=pytest.mark.slow),
@@ -96,10 +96,10 @@ setattr(owner, name, deadly)
     [
         ("pamd.replay.files:Manifest", "save", 4),
         ("pamd.durable", "write", 17),
-        ("pamd.durable", "sync_directory", 9),
-        ("pamd.agent.agent:Agent", "act", 25),
+        pytest.param("pamd.durable", "sync_directory", 9, marks=pytest.mark.slow),
+        pytest.param("pamd.agent.agent:Agent", "act", 25, marks=pytest.mark.slow),
         ("pamd.training.log:Logs", "write", 9),
-        ("pamd.training.log:Logs", "state", 4),
+        pytest.param("pamd.training.log:Logs", "state", 4, marks=pytest.mark.slow),
     ],
 )
 def test_killed_where_a_clock_may_miss(tmp_path: Path, owner: str, function: str, call: int) -> None:
@@ -115,7 +115,7 @@ def test_killed_where_a_clock_may_miss(tmp_path: Path, owner: str, function: str
 
 
 def test_signals_checkpoint_and_resume(tmp_path: Path) -> None:
-    config = dataclasses.replace(toy(decisions=400, checkpoint_every=400, evaluate_every=400), log_every=100)
+    config = dataclasses.replace(toy("sac", decisions=300, checkpoint_every=300, evaluate_every=300), log_every=100)
     straight = undisturbed(config)
     for number in (signal.SIGINT, signal.SIGTERM):
         root = tmp_path / number.name
@@ -159,8 +159,18 @@ def empty(data: bytes) -> bytes:
     return b""
 
 
-@pytest.mark.parametrize("damage", [cut, flip, empty])
-@pytest.mark.parametrize("name", ["tensors.safetensors", "state.json", "complete.json"])
+FILES = ["tensors.safetensors", "state.json", "complete.json"]
+QUICK = [("tensors.safetensors", flip), ("complete.json", cut)]
+
+
+@pytest.mark.parametrize(
+    ("name", "damage"),
+    [
+        pytest.param(name, damage, marks=() if (name, damage) in QUICK else pytest.mark.slow)
+        for name in FILES
+        for damage in (cut, flip, empty)
+    ],
+)
 def test_a_damaged_newest_checkpoint_falls_back_and_says_so(
     tmp_path: Path, name: str, damage: Callable[[bytes], bytes]
 ) -> None:
