@@ -15,11 +15,10 @@ from rich.console import Console
 from rich.live import Live
 from rich.table import Table
 
-from pamd.config import to_json
 from pamd.configuration import configure
 from pamd.report import learning_curves, load_run
 from pamd.report.logs import read_log
-from pamd.training.config import Runtime, run_name
+from pamd.training.config import Runtime, config_text, run_name
 
 TASK, METHODS, DECISIONS, RANDOM = "cheetah_run", ("dbc-det", "dbc-det+pamd"), 10_000, 500
 REPEAT = 8
@@ -30,12 +29,12 @@ ON_ONE_CORE = ("--threads", "1", "--no-tensorboard", "--video", "last")
 def main() -> int:
     console = Console()
     console.print(f"Training {' and '.join(METHODS)} on {TASK} from pixels, {DECISIONS:,} decisions each, in {ROOT}/.")
-    console.print("Ctrl-C stops both; `make demo` goes on where they were.\n")
+    console.print("Ctrl-C stops both; rerun `make demo` to continue.\n")
     ROOT.mkdir(exist_ok=True)
     started, processes = time.monotonic(), {}
     for method in METHODS:
         file = ROOT / f"{method}.json"
-        file.write_text(to_json(config(method)))
+        file.write_text(config_text(config(method)))
         words = [sys.executable, "-m", "pamd", "train", "--config", str(file), "--runs", str(ROOT), *ON_ONE_CORE]
         log = (ROOT / f"{method}.log").open("w")
         processes[method] = subprocess.Popen(words, stdout=log, stderr=log)
@@ -45,7 +44,7 @@ def main() -> int:
     except KeyboardInterrupt:
         for process in processes.values():
             process.wait()  # Ctrl-C reached them too: they are writing their checkpoints.
-        console.print("Stopped; `make demo` goes on from here.")
+        console.print("Stopped; rerun `make demo` to continue.")
         return 130
     failed = [method for method, process in processes.items() if process.returncode]
     for method in failed:
@@ -58,11 +57,11 @@ def main() -> int:
 
 def config(method: str):
     """The CPU scale, smaller still: two runs share two cores."""
-    settings = ("scale.size=40", "scale.strides=[2,2,1]", "scale.filters=16", "scale.batch=48", "log_every=100")
+    settings = ("env.size=40", "encoder.strides=[2,2,1]", "encoder.filters=16", "learner.batch=48", "log_every=100")
     # The random phase is short and, as in the released code, its transitions are learned from in one go. Slow copies
     # follow faster than in the paper: value must spread within minutes, not hours.
-    settings += (f"method.sac.random_decisions={RANDOM}", f"method.sac.first_updates={RANDOM}")
-    settings += ("method.sac.critic_tau=0.02", "method.sac.encoder_tau=0.05")
+    settings += (f"learner.random_decisions={RANDOM}", f"learner.first_updates={RANDOM}")
+    settings += ("learner.critic_tau=0.02", "method.encoder_tau=0.05")
     return configure(
         TASK,
         method,

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import importlib.util
+import json
 import re
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+
+from pamd.training.config import config_text, parse_config
 
 ROOT = Path(__file__).parents[1]
 
@@ -47,6 +51,17 @@ def test_the_readmes_five_lines_run() -> None:
     code += "target = torch.rand(8)\n" + first.group(1)
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
+
+
+def test_the_demos_runs_can_be_configured() -> None:
+    spec = importlib.util.spec_from_file_location("demo", ROOT / "examples" / "demo.py")
+    assert spec is not None
+    assert spec.loader is not None
+    demo = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(demo)
+    for method in demo.METHODS:
+        made = demo.config(method)
+        assert parse_config(json.loads(config_text(made)), "it") == made
 
 
 @pytest.mark.slow
