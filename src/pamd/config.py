@@ -23,7 +23,6 @@ __all__ = [
     "check_whole",
     "differences",
     "from_json",
-    "from_tree",
     "override",
     "to_json",
     "to_tree",
@@ -91,11 +90,6 @@ def to_tree(config: Any) -> dict[str, Any]:
     return tree
 
 
-def from_tree(cls: type[C], tree: Mapping[str, Any], what: str) -> C:
-    """A `cls` from nested dicts of plain data."""
-    return build(cls, tree, what)
-
-
 def to_json(config: Any) -> str:
     """The JSON text of a frozen dataclass; keys sorted, so equal configs give equal text."""
     return json.dumps(dataclasses.asdict(config), indent=2, sort_keys=True)
@@ -160,7 +154,7 @@ def override(config: C, settings: Sequence[str]) -> C:
         return config
     tree = to_tree(config)
     apply_settings(type(config), tree, settings)
-    return from_tree(type(config), tree, "the config")
+    return build(type(config), tree, "the config")
 
 
 def _value(text: str) -> Any:

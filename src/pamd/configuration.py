@@ -13,7 +13,7 @@ from typing import Any, Literal
 
 from pamd import methods
 from pamd.agent import EncoderPart, Precision, Schedule
-from pamd.config import apply_settings, from_tree, to_tree
+from pamd.config import apply_settings, build, to_tree
 from pamd.envs import EnvConfig, named_distractor
 from pamd.envs.distractors import DistractorConfig
 from pamd.errors import ConfigError, UnknownNameError
@@ -23,7 +23,9 @@ from pamd.methods.pipelines import STEP_OFFSET, Side
 from pamd.replay import ReplayConfig
 from pamd.training.config import Runtime, TrainConfig
 
-__all__ = ["SCALES", "RunOptions", "configure", "split_name"]
+__all__ = ["SCALES", "RunOptions", "Storage", "configure", "split_name"]
+
+Storage = Literal["memory", "mmap", "compressed"]
 
 SCALES: dict[str, dict[str, Any]] = {
     "paper": {
@@ -51,7 +53,7 @@ SCALES: dict[str, dict[str, Any]] = {
         "log_every": 10,
     },
 }
-"""Sizes and budgets, as changes to a config: an axis of its own beside method, fidelity and learner."""
+"""Sizes and budgets as changes to a config. The scale is independent of method, fidelity and learner."""
 
 _RELEASED_SAC: dict[Side, dict[str, Any]] = {
     "dbc": {
@@ -109,7 +111,7 @@ class RunOptions:
     """folder of videos or pictures for the distractor; by default those that installed packages carry"""
     capacity: int | None = None
     """frames that the replay holds"""
-    storage: Literal["memory", "mmap", "compressed"] | None = None
+    storage: Storage | None = None
     """where the replay keeps its frames"""
     evaluate_every: int | None = None
     """decisions between evaluations"""
@@ -167,7 +169,7 @@ def configure(
         if key in _BY_OPTION:
             raise ConfigError(f"--set {key} would change the name alone; use --{_BY_OPTION[key]}")
     apply_settings(TrainConfig, tree, settings)
-    return from_tree(TrainConfig, tree, "the config")
+    return build(TrainConfig, tree, "the config")
 
 
 def split_name(name: str, learner: str | None = None) -> tuple[str, str]:

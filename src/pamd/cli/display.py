@@ -64,6 +64,6 @@ class Display:
             console=self._console,
             refresh_per_second=2,
         )
-        label = f"{session.config.env.task} {session.config.method.name}"
+        label = f"{session.config.env.task} {session.config.label}"
         self._task = int(self._bar.add_task(label, total=session.config.decisions, rate="", last=""))
         self._bar.start()

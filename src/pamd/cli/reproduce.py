@@ -13,7 +13,7 @@ import tyro
 from pamd.cli.artefact import write_artefact
 from pamd.cli.console import print_text
 from pamd.cli.sweep import Execution, FlatExecution, plan_jobs, print_plan, print_summary, run_jobs
-from pamd.cli.train import Storage
+from pamd.configuration import Storage
 from pamd.durable import check_directory
 from pamd.errors import ConfigError, RunError, UnknownNameError
 from pamd.experiments import EXPERIMENTS, SCALES, Experiment

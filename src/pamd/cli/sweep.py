@@ -12,8 +12,8 @@ import tyro
 
 from pamd.cli.board import Board, duration
 from pamd.cli.console import print_text
-from pamd.cli.train import Settings, Storage
-from pamd.configuration import configure
+from pamd.cli.train import Settings
+from pamd.configuration import Storage, configure
 from pamd.durable import check_directory
 from pamd.envs import EnvConfig
 from pamd.envs.task import make_task

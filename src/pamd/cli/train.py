@@ -6,7 +6,7 @@ import dataclasses
 import json
 import sys
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 import tyro
 
@@ -17,9 +17,8 @@ from pamd.configuration import RunOptions, configure
 from pamd.errors import ConfigError
 from pamd.training.config import Runtime, TrainConfig, read_config
 
-__all__ = ["Settings", "Storage", "evaluate", "resume", "train"]
+__all__ = ["Settings", "evaluate", "resume", "train"]
 
-Storage = Literal["memory", "mmap", "compressed"]
 Settings = Annotated[tuple[str, ...], tyro.conf.arg(name="set", metavar="KEY=VALUE")]
 Run = Annotated[Path, tyro.conf.Positional]
 

@@ -66,7 +66,7 @@ class DrqV2Config(LearnerConfig):
 
 @LEARNERS.register("drqv2")
 class DrqV2(Learner[DrqV2Config]):
-    """The target critic reads the online trunk through a slow head of its own."""
+    """The target critic reads the online trunk's features through a slow copy of the head."""
 
     Config = DrqV2Config
     latent_space: LatentSpace = "tanh"  # type: ignore[misc]

@@ -109,6 +109,7 @@ class Representation(nn.Module):
         """
         reward = reward.squeeze(-1) if reward.ndim == 2 and reward.shape[1] == 1 else reward
         self._check(obs, action, reward, next_obs, z)
+        action = self._one_hot(action)
         latents = self.cache(obs, next_obs, z=z)
         terms = self.model_losses(latents, action, reward, generator)
         terms |= self.metric_losses(latents, action, reward, generator)
@@ -204,7 +205,6 @@ class Representation(nn.Module):
         for name, tensor in (("action", action), ("reward", reward), ("z", z)):
             if tensor is not None and len(tensor) != size:
                 raise ShapeError(f"{name} must have one row per observation, {size}, got {list(tensor.shape)}")
-        self._one_hot(action)
         learned = torch.is_grad_enabled() and any(p.requires_grad for p in self.encoder.parameters())
         if z is not None and learned and not z.requires_grad:
             raise ConfigError(

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from pamd import durable
 from pamd.agent import AgentConfig, EncoderPart, Precision, Schedule
-from pamd.config import check_choice, check_whole, from_tree, to_tree
+from pamd.config import build, check_choice, check_whole, to_tree
 from pamd.envs import EnvConfig, prepare_env, resolve_env
 from pamd.errors import ConfigError
 from pamd.learners import LearnerPart
@@ -72,7 +72,7 @@ class TrainConfig:
     seed: int = 0
     """Of weights, environment, replay and exploration."""
     decisions: int = 1_000_000
-    """The budget. A run can be extended, so it is no part of the run's identity."""
+    """The budget. A run can be extended, so the budget is not part of the run's identity."""
     replay: ReplayConfig = field(default_factory=ReplayConfig)
     evaluate_every: int = 10_000
     """Decisions between evaluations."""
@@ -178,4 +178,4 @@ def parse_config(tree: Any, what: str) -> TrainConfig:
             f"{what} has config layout {layout!r}, written by pamd {version}; this version reads layout {LAYOUT}."
             " Train the run again, or read it with the version that wrote it"
         )
-    return from_tree(TrainConfig, {k: v for k, v in tree.items() if k not in ("layout", "pamd")}, what)
+    return build(TrainConfig, {k: v for k, v in tree.items() if k not in ("layout", "pamd")}, what)
