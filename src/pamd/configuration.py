@@ -14,10 +14,17 @@ from typing import Any, Literal
 from pamd import methods
 from pamd.agent import EncoderPart, Precision, Schedule
 from pamd.config import apply_settings, build, to_tree
-from pamd.envs import EnvConfig, named_distractor
+from pamd.envs import (
+    EnvConfig,
+    NoiseConfig,
+    default_frame_stack,
+    named_distractor,
+    named_noise,
+    observes_states,
+)
 from pamd.envs.distractors import DistractorConfig
 from pamd.errors import ConfigError, UnknownNameError
-from pamd.learners import LEARNERS, LearnerPart
+from pamd.learners import LEARNERS, AugmentationPart, LearnerPart
 from pamd.methods import Fidelity
 from pamd.methods.pipelines import STEP_OFFSET, Side
 from pamd.replay import ReplayConfig
@@ -35,16 +42,24 @@ SCALES: dict[str, dict[str, Any]] = {
     },
     "cpu": {
         "env": {"size": 48, "render": "fast"},
-        "encoder": {"strides": [3, 2, 1, 1]},
+        "encoder": {"conv": {"strides": [3, 2, 1, 1]}},
         "learner": {"batch": 64},
         "schedule": "joint",
         "decisions": 50_000,
         "evaluate_every": 2_500,
         "evaluate_episodes": 5,
     },
+    "state": {
+        "learner": {"batch": 128, "hidden": 256},
+        "schedule": "joint",
+        "decisions": 10_000,
+        "evaluate_every": 1_000,
+        "evaluate_episodes": 5,
+        "checkpoint_every": 2_500,
+    },
     "smoke": {
         "env": {"size": 24, "render": "fast", "time_limit": 40},
-        "encoder": {"filters": 8, "strides": [2, 2]},
+        "encoder": {"conv": {"filters": 8, "strides": [2, 2]}, "mlp": {"hidden": 32}},
         "learner": {"batch": 16, "random_decisions": 50, "first_updates": None},
         "decisions": 200,
         "evaluate_every": 100,
@@ -53,7 +68,10 @@ SCALES: dict[str, dict[str, Any]] = {
         "log_every": 10,
     },
 }
-"""Sizes and budgets as changes to a config. The scale is independent of method, fidelity and learner."""
+"""Sizes and budgets as changes to a config. The scale is independent of method, fidelity and learner.
+
+The options of an encoder stand under its name. `state` is for observations that are state vectors.
+"""
 
 _RELEASED_SAC: dict[Side, dict[str, Any]] = {
     "dbc": {
@@ -84,7 +102,7 @@ class RunOptions:
     fidelity: Fidelity | None = None
     """follow the paper's text (default) or the released code where they differ"""
     scale: str | None = None
-    """paper (default), cpu or smoke"""
+    """paper (default), cpu, state (default for state: tasks) or smoke"""
     seed: int | None = None
     """of weights, environment, replay and exploration (default 0)"""
     decisions: int | None = None
@@ -109,6 +127,8 @@ class RunOptions:
     """background of the task, e.g. paper-video; see `pamd list distractors`"""
     videos: str | None = None
     """folder of videos or pictures for the distractor; by default those that installed packages carry"""
+    noise: str | None = None
+    """noise beside the states of a state: task: gaussian, or projected, which mixes it with the state"""
     capacity: int | None = None
     """frames that the replay holds"""
     storage: Storage | None = None
@@ -133,7 +153,7 @@ _SECTIONS = {
     **dict.fromkeys(("capacity", "storage"), "replay"),
 }
 _BY_OPTION = {"learner.name": "learner", "scale": "scale", "method.fidelity": "fidelity"}
-_NAMES = ("method", "learner", "fidelity", "scale", "gamma", "distractor", "videos")
+_NAMES = ("method", "learner", "fidelity", "scale", "gamma", "distractor", "videos", "noise")
 
 
 def configure(
@@ -142,6 +162,7 @@ def configure(
     *,
     settings: Sequence[str] = (),
     distractor: str | DistractorConfig | None = None,
+    noise: str | NoiseConfig | None = None,
     runtime: Runtime | None = None,
     **options: Any,
 ) -> TrainConfig:
@@ -156,7 +177,7 @@ def configure(
             raise UnknownNameError("option of a run", key, known)
     given = RunOptions(method=method, **options).given
     tree = _base(task, given)
-    _merge(tree, _scale(given.get("scale", "paper")))
+    _merge(tree, _scale(given.get("scale", "state" if observes_states(task) else "paper")))
     for key, value in given.items():
         if key not in _NAMES:
             (tree[_SECTIONS[key]] if key in _SECTIONS else tree)[key] = value
@@ -164,6 +185,8 @@ def configure(
         _set_gamma(tree, given["gamma"])
     background = named_distractor(distractor, given.get("videos"))
     tree["env"]["distractor"] = None if background is None else to_tree(background)
+    beside = named_noise(noise)
+    tree["env"]["noise"] = None if beside is None else to_tree(beside)
     tree["runtime"] = to_tree(runtime or Runtime())
     for key in (setting.partition("=")[0] for setting in settings):
         if key in _BY_OPTION:
@@ -193,9 +216,12 @@ def _base(task: str, given: dict[str, Any]) -> dict[str, Any]:
     if name == "none":
         method = dataclasses.replace(method, latent_space=LEARNERS.get(learner).latent_space)
     options = _RELEASED_SAC[methods.side(name)] if learner == "sac" and fidelity == "released" else {}
+    states = observes_states(task)
+    if states:
+        options = {**options, "augmentation": to_tree(AugmentationPart("none"))}
     tree = {
-        "env": to_tree(EnvConfig(task)),
-        "encoder": to_tree(EncoderPart("conv")),
+        "env": to_tree(EnvConfig(task, frame_stack=default_frame_stack(task))),
+        "encoder": to_tree(EncoderPart("mlp" if states else "conv")),
         "method": to_tree(method),
         "learner": to_tree(LearnerPart(learner, options)),
         "replay": to_tree(ReplayConfig()),
@@ -218,8 +244,10 @@ def _scale(name: str) -> dict[str, Any]:
 
 def _merge(tree: dict[str, Any], changes: dict[str, Any]) -> None:
     for key, value in changes.items():
-        if isinstance(value, dict):
-            branch = tree[key]["options"] if key in ("encoder", "learner") else tree[key]
+        if key == "encoder":
+            tree[key]["options"].update(value.get(tree[key]["name"], {}))
+        elif isinstance(value, dict):
+            branch = tree[key]["options"] if key == "learner" else tree[key]
             branch.update(value)
         else:
             tree[key] = value

@@ -78,7 +78,7 @@ def make_agent(
 ) -> Agent:
     settings = (f"method.latent_dim={latent_dim}",)
     config = configure(TASK, name, scale=at, schedule=schedule, settings=settings)
-    return Agent(config.agent, observation_shape=config.env.observation_shape, action_dim=ACTIONS, seed=0)
+    return Agent(config.agent, observation_shape=config.env.picture_shape, action_dim=ACTIONS, seed=0)
 
 
 def batch_of(scale: str) -> Batch:

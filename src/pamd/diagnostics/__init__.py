@@ -10,9 +10,9 @@ from pamd.diagnostics.embedding import Cell, Exact, exact
 from pamd.diagnostics.forms import Geometry, geometry, geometry_of
 from pamd.diagnostics.latent_report import LatentReport, latents
 from pamd.diagnostics.matching import Head, match
-from pamd.diagnostics.pairings import denoising_factor
 from pamd.diagnostics.residuals import Curve, Residual, ResidualSettings, residual
 from pamd.diagnostics.write import save
+from pamd.representation.denoising import denoising_factor
 
 __all__ = [
     "Absorption",

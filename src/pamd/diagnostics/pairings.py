@@ -1,18 +1,13 @@
-"""Pure functions of distance matrices [N, N]: neighbours, rank correlation, flat maps, the denoising factor."""
+"""Pure functions of distance matrices [N, N]: neighbours, rank correlation, flat maps."""
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
-import torch
 from numpy.typing import NDArray
-from torch import Tensor
 
-from pamd.distances import Distance
-from pamd.errors import ConfigError, ShapeError
+from pamd.errors import ConfigError
 
-__all__ = ["classical_mds", "denoising_factor", "nearest_rows", "overlap", "pca", "rank_correlation", "standardised_l2"]
+__all__ = ["classical_mds", "nearest_rows", "overlap", "pca", "rank_correlation", "standardised_l2"]
 
 Array = NDArray[np.float64]
 
@@ -79,22 +74,6 @@ def classical_mds(distances: Array) -> tuple[Array, Array]:
     top = np.clip(values[order], 0, None)
     share = top / total if total > 0 else np.zeros(len(top))
     return _two_columns(vectors[:, order] * np.sqrt(top)), _padded(share)
-
-
-@torch.no_grad()
-def denoising_factor(distance: Distance[Any], z: Tensor, z_other: Tensor) -> float:
-    """(neg - pos) / (neg + pos) of the same S states under two backgrounds. z, z_other: [S, d].
-
-    pos is the mean distance of a state to itself under the other background, neg that to the other states there. 1: the
-    background does not count; 0: it counts as much as the state; below: more.
-    """
-    if z.shape != z_other.shape or z.ndim != 2 or len(z) < 2:
-        raise ShapeError(f"denoising_factor wants [S, d] twice, S >= 2, got {list(z.shape)} and {list(z_other.shape)}")
-    between = distance.all_pairs(z, z_other).double()
-    same = between.diagonal()
-    pos, neg = same.mean(), (between.sum() - same.sum()) / (between.numel() - len(same))
-    total = float(neg + pos)
-    return float(neg - pos) / total if total != 0 else 0.0
 
 
 def _two_columns(x: Array) -> Array:

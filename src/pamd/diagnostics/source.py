@@ -29,6 +29,8 @@ def open_replay(path: Path) -> Replay:
     if not place.is_dir():
         raise RunError(f"{path} is neither a run directory nor a saved replay")
     replay = Replay.open(place, read_only=True, storage="mmap")
+    if len(replay.layout.frame_shape) != 3:
+        raise ShapeError(f"the replay in {place} holds states; this diagnostic requires pictures")
     _, height, width = replay.layout.frame_shape
     if height != width:
         raise ShapeError(f"the encoder reads square pictures, the replay in {place} has {height} x {width}")

@@ -6,6 +6,7 @@ import itertools
 import math
 from dataclasses import dataclass
 
+import torch
 from torch import Tensor, nn
 
 from pamd.config import check_whole
@@ -31,7 +32,7 @@ class MlpConfig:
 
 @ENCODERS.register("mlp")
 class Mlp(Encoder[MlpConfig]):
-    """[B, ...], flattened to [B, n] -> [B, d]."""
+    """[B, ...], flattened to [B, n] -> [B, d]. Bytes are scaled to [0, 1]."""
 
     Config = MlpConfig
 
@@ -50,7 +51,8 @@ class Mlp(Encoder[MlpConfig]):
         initialise(self)
 
     def prepare(self, obs: Tensor) -> Tensor:
-        return obs.to(next(self.parameters()).dtype)
+        dtype = next(self.parameters()).dtype
+        return obs.to(dtype) / 255 if obs.dtype == torch.uint8 else obs.to(dtype)
 
     def trunk(self, obs: Tensor) -> Tensor:
         features: Tensor = self.hidden(self.prepare(obs).flatten(1))

@@ -1,4 +1,4 @@
-"""Pixel control tasks as Gymnasium environments. A new file here is a new environment family, with no other edit."""
+"""Control tasks from pixels or states as Gymnasium environments. A new file here is a new environment family."""
 
 from __future__ import annotations
 
@@ -10,7 +10,17 @@ from pamd.config import check_whole
 from pamd.envs.backend import Backend, import_simulator, probe_backends
 from pamd.envs.config import EnvConfig
 from pamd.envs.distractors import DistractorConfig, distractor
-from pamd.envs.task import FAMILIES, Outcome, Task, default_action_repeat, make_task, resolve_env
+from pamd.envs.state_noise import NOISES, NoiseConfig, noise
+from pamd.envs.task import (
+    FAMILIES,
+    Outcome,
+    Task,
+    default_action_repeat,
+    default_frame_stack,
+    make_task,
+    observes_states,
+    resolve_env,
+)
 from pamd.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -19,19 +29,26 @@ if TYPE_CHECKING:
 
 __all__ = [
     "FAMILIES",
+    "NOISES",
     "Backend",
     "DistractorConfig",
     "EnvConfig",
+    "NoiseConfig",
     "Outcome",
     "Task",
     "build_env",
     "default_action_repeat",
+    "default_frame_stack",
     "distractor",
     "make_env",
     "named_distractor",
+    "named_noise",
+    "noise",
+    "observes_states",
     "prepare_env",
     "probe_backends",
     "resolve_env",
+    "unseen",
 ]
 
 
@@ -40,7 +57,7 @@ def make_env(
     *,
     seed: int = 0,
     size: int = 84,
-    frame_stack: int = 3,
+    frame_stack: int | None = None,
     action_repeat: int | None = None,
     camera: int = 0,
     render: Literal["standard", "fast"] = "standard",
@@ -48,18 +65,22 @@ def make_env(
     render_size: int | None = None,
     distractor: str | DistractorConfig | None = None,
     videos: str | Path | None = None,
+    noise: str | NoiseConfig | None = None,
 ) -> Episodes:
     """The environment of `task`; the options are those of `EnvConfig`.
 
     `distractor` is the name of a preset (`pamd list distractors`) or a config of your own. `videos` is a folder of
-    videos for it.
+    videos for it. `noise` is the name of a preset or a config for the states of a `state:` task.
 
-    Observations are uint8 [3 * frame_stack, size, size], frames oldest first. Actions are float32 [A] in [-1, 1]. Every
-    `info` has `frame`, the newest frame alone, uint8 [3, size, size], and `frames`, the number of simulator frames
+    Observations are uint8 [3 * frame_stack, size, size], frames oldest first; those of a `state:` task are
+    float32 [n * frame_stack]. A stack has 3 pictures or 1 state by default. Actions are float32 [A] in [-1, 1]. Every
+    `info` has `frame`, the newest frame alone, and `frames`, the number of simulator frames
     that the step took. `render()` returns RGB [render_size, render_size, 3]; the default is `size`.
     """
     background = named_distractor(distractor, videos)
-    config = EnvConfig(task, size, frame_stack, action_repeat, camera, render, time_limit, background)
+    stack = default_frame_stack(task) if frame_stack is None else frame_stack
+    beside = named_noise(noise)
+    config = EnvConfig(task, size, stack, action_repeat, camera, render, time_limit, background, beside)
     return build_env(config, seed=seed, render_size=render_size)
 
 
@@ -72,6 +93,21 @@ def named_distractor(given: str | DistractorConfig | None, videos: str | Path | 
     if given is not None and videos is not None:
         return dataclasses.replace(given, videos=str(Path(videos).expanduser().absolute()))
     return given
+
+
+def named_noise(given: str | NoiseConfig | None) -> NoiseConfig | None:
+    """The noise of a preset's name, or the given one."""
+    return noise(given) if isinstance(given, str) else given
+
+
+def unseen(config: EnvConfig) -> EnvConfig | None:
+    """`config` with what training never shows: other background videos, or noise of another mean; None without any."""
+    if config.noise is not None:
+        moved = config.noise.mean + config.noise.shift * config.noise.deviation
+        return dataclasses.replace(config, noise=dataclasses.replace(config.noise, mean=moved))
+    if config.distractor is not None and config.distractor.has_clips:
+        return dataclasses.replace(config, distractor=dataclasses.replace(config.distractor, split="unseen"))
+    return None
 
 
 def prepare_env(config: EnvConfig, report: Report | None = None) -> EnvConfig:
@@ -89,14 +125,14 @@ def prepare_env(config: EnvConfig, report: Report | None = None) -> EnvConfig:
 def build_env(config: EnvConfig, *, seed: int = 0, render_size: int | None = None) -> Episodes:
     """The environment that `config` describes."""
     import_simulator("gymnasium")  # Imported here: it is slow to import, and users of a distance do not need it.
-    from pamd.envs.wrappers import Episodes, FrameStack, PixelEnv
+    from pamd.envs.wrappers import Episodes, FrameStack, TaskEnv
 
     if render_size is not None:
         check_whole(config.what, "render_size", render_size, 1)
     config = resolve_env(config)
     repeat = config.action_repeat
     assert repeat is not None
-    env = PixelEnv(
+    env = TaskEnv(
         _distracted(make_task(config), config, repeat),
         size=config.size,
         action_repeat=repeat,

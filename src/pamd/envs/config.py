@@ -7,6 +7,7 @@ from typing import Literal
 
 from pamd.config import check_choice, check_whole
 from pamd.envs.distractors.config import DistractorConfig
+from pamd.envs.state_noise import NoiseConfig
 from pamd.errors import ConfigError
 
 __all__ = ["EnvConfig"]
@@ -17,10 +18,14 @@ MINIMUM_SIZE = 12
 
 @dataclass(frozen=True)
 class EnvConfig:
-    """One pixel control task. Observations are uint8 [3 * frame_stack, size, size], actions float32 [A] in [-1, 1]."""
+    """One control task. Actions are float32 [A] in [-1, 1].
+
+    Observations are pictures, uint8 [3 * frame_stack, size, size], or states, float32 [n * frame_stack].
+    """
 
     task: str
-    """`cheetah_run` and every other `domain_task` of the DMControl suite, `gym:ID`, `toy`, or `family:name`."""
+    """`cheetah_run` and every other `domain_task` of the DMControl suite, `state:domain_task`, `gym:ID`,
+    `toy`, or `family:name`."""
     size: int = 84
     frame_stack: int = 3
     action_repeat: int | None = None
@@ -34,6 +39,8 @@ class EnvConfig:
     """Simulator frames after which an episode is truncated; None is the task's own limit."""
     distractor: DistractorConfig | None = None
     """What replaces the task's background; None keeps it."""
+    noise: NoiseConfig | None = None
+    """Noise coordinates beside the states of a `state:` task; None adds none."""
 
     def __post_init__(self) -> None:
         if not isinstance(self.task, str) or not self.task.strip():
@@ -48,8 +55,8 @@ class EnvConfig:
         check_choice(self.what, "render", self.render, ("standard", "fast"))
 
     @property
-    def observation_shape(self) -> tuple[int, ...]:
-        """[k*C, H, W]: the frames of a stack, one after the other."""
+    def picture_shape(self) -> tuple[int, ...]:
+        """[k*C, H, W]: the pictures of a stack, one after the other."""
         return (3 * self.frame_stack, self.size, self.size)
 
     @property

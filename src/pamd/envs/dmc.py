@@ -105,6 +105,11 @@ class DMControl(Task):
         """dm_control's physics, for diagnostics that need the true state."""
         return self._env.physics
 
+    def state(self) -> NDArray[np.float64]:
+        """The suite's own observation of the current state, flattened: [n]."""
+        observed = self._env.task.get_observation(self._env.physics)
+        return np.concatenate([np.ravel(part) for part in observed.values()]).astype(np.float64)
+
     def begin(self, seed: int) -> None:
         self._env.task.random.seed(seed)
         self._env.reset()

@@ -21,7 +21,9 @@ __all__ = [
     "Outcome",
     "Task",
     "default_action_repeat",
+    "default_frame_stack",
     "make_task",
+    "observes_states",
     "resolve_env",
     "scale_action",
 ]
@@ -63,6 +65,10 @@ class Task(ABC):
     """Simulator frames per second of simulated time; determines the speed of videos."""
     time_limit: int | None = None
     """Frames per episode where the simulator itself has no limit."""
+    observation_size: int
+    """n, where observations are state vectors [n]. Set by families of states only."""
+    states: ClassVar[bool] = False
+    """True where observations are state vectors instead of pictures."""
     bare: ClassVar[bool] = False
     """True where the family's name alone is a task (`toy`)."""
     episode: int = 0
@@ -83,6 +89,13 @@ class Task(ABC):
     @abstractmethod
     def draw(self, size: int) -> NDArray[np.uint8]:
         """Draw the current state as a new RGB picture [size, size, 3]."""
+
+    def observe(self, size: int, draw: int = 0) -> NDArray[Any]:
+        """The current state as the agent sees it: the picture, uint8 [3, size, size], or a vector, float32 [n].
+
+        `draw` numbers independent draws of the noise of an observation, where it has one.
+        """
+        return np.ascontiguousarray(self.draw(size).transpose(2, 0, 1))
 
     def draw_masked(self, size: int, adjust: Adjust | None = None, *, foreground_only: bool = False) -> MaskedFrame:
         """As `draw`, with the mask of the background. With `foreground_only`, background pixels are arbitrary.
@@ -122,6 +135,16 @@ def default_action_repeat(task: str) -> int:
     return cls.default_action_repeat(name)
 
 
+def observes_states(task: str) -> bool:
+    """Whether observations of `task` are state vectors instead of pictures."""
+    return _resolve(task)[0].states
+
+
+def default_frame_stack(task: str) -> int:
+    """Frames in an observation where nothing else is asked for: a picture shows no velocity, a state does."""
+    return 1 if observes_states(task) else 3
+
+
 def resolve_env(config: EnvConfig) -> EnvConfig:
     """`config` with its action repeat filled in. UnknownNameError for an unknown family or task.
 
@@ -129,6 +152,10 @@ def resolve_env(config: EnvConfig) -> EnvConfig:
     """
     cls, name = _resolve(config.task)
     cls.check_name(name)
+    if config.noise is not None and not cls.states:
+        raise ConfigError(f"{config.what}: noise requires states, as in state:cheetah_run")
+    if config.distractor is not None and cls.states:
+        raise ConfigError(f"{config.what}: a distractor requires pictures; use noise for states")
     if config.action_repeat is not None:
         return config
     return dataclasses.replace(config, action_repeat=cls.default_action_repeat(name))

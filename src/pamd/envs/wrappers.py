@@ -13,11 +13,14 @@ from pamd.config import check_whole
 from pamd.envs.task import Task
 from pamd.errors import ConfigError, ShapeError, TaskError
 
-__all__ = ["Episodes", "FrameStack", "PixelEnv", "derive_seed"]
+__all__ = ["Episodes", "FrameStack", "TaskEnv", "derive_seed"]
 
 Pixels = NDArray[np.uint8]
+Observation = NDArray[Any]
+"""A picture, uint8 [C, H, W], or a state, float32 [n]."""
 Action = NDArray[np.float32]
-Step = tuple[Pixels, float, bool, bool, dict[str, Any]]
+Start = tuple[Observation, dict[str, Any]]
+Step = tuple[Observation, float, bool, bool, dict[str, Any]]
 
 
 def derive_seed(seed: int, index: int) -> int:
@@ -25,8 +28,8 @@ def derive_seed(seed: int, index: int) -> int:
     return int(np.random.SeedSequence([seed, index]).generate_state(1)[0])
 
 
-class PixelEnv(gymnasium.Env[Pixels, Action]):
-    """A task as a Gymnasium environment: one newest frame, uint8 [3, H, W], per decision.
+class TaskEnv(gymnasium.Env[Observation, Action]):
+    """A task as a Gymnasium environment: one newest frame, uint8 [3, H, W] or float32 [n], per decision.
 
     A decision repeats its action for `action_repeat` simulator frames, or fewer if the episode ends before. Its reward
     is their sum, and only the last frame is drawn. `info["frames"]` is their number.
@@ -43,19 +46,23 @@ class PixelEnv(gymnasium.Env[Pixels, Action]):
             "render_modes": ["rgb_array"],
             "render_fps": max(1, round(task.frame_rate / action_repeat)),
         }
-        self.observation_space = gymnasium.spaces.Box(0, 255, (3, size, size), np.uint8)
+        self.observation_space = (
+            gymnasium.spaces.Box(-np.inf, np.inf, (task.observation_size,), np.float32)
+            if task.states
+            else gymnasium.spaces.Box(0, 255, (3, size, size), np.uint8)
+        )
         self.action_space = gymnasium.spaces.Box(-1.0, 1.0, (task.action_size,), np.float32)
         self._size = size
         self._render_size = size if render_size is None else render_size
         self._age = 0
         self._closed = False
 
-    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Pixels, dict[str, Any]]:
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> Start:
         super().reset(seed=seed)
         self.task.episode = (options or {}).get("episode", 0)
         self.task.begin(int(self.np_random.integers(2**32)) if seed is None else seed)
         self._age = 0
-        return self._frame(), {"frames": 0}
+        return self.observe(), {"frames": 0}
 
     def step(self, action: Action) -> Step:
         """action: [A]; outside [-1, 1] it is clipped."""
@@ -70,7 +77,11 @@ class PixelEnv(gymnasium.Env[Pixels, Action]):
             info.update(info_of_frame)
             truncated = truncated or (not terminated and self.time_limit is not None and self._age >= self.time_limit)
             over = terminated or truncated
-        return self._frame(), total, terminated, truncated, {**info, "frames": frames}
+        return self.observe(), total, terminated, truncated, {**info, "frames": frames}
+
+    def observe(self, draw: int = 0) -> Observation:
+        """The newest frame again; another `draw` gives other noise."""
+        return self.task.observe(self._size, draw)
 
     def render(self) -> Pixels:
         """The current state as RGB [H, W, 3]."""
@@ -81,24 +92,23 @@ class PixelEnv(gymnasium.Env[Pixels, Action]):
             self._closed = True
             self.task.close()
 
-    def _frame(self) -> Pixels:
-        return np.ascontiguousarray(self.task.draw(self._size).transpose(2, 0, 1))
 
+class FrameStack(gymnasium.Wrapper[Observation, Action, Observation, Action]):
+    """The last `count` frames, oldest first, as [3 * count, H, W] or [n * count]; an episode's first is repeated.
 
-class FrameStack(gymnasium.Wrapper[Pixels, Action, Pixels, Action]):
-    """The last `count` frames, oldest first, as uint8 [3 * count, H, W]; the first frame of an episode is repeated.
-
-    `info["frame"]` is the newest frame alone, uint8 [3, H, W], so that a replay can store every frame once.
+    `info["frame"]` is the newest frame alone, so that a replay can store every frame once.
     """
 
-    def __init__(self, env: gymnasium.Env[Pixels, Action], count: int) -> None:
+    def __init__(self, env: gymnasium.Env[Observation, Action], count: int) -> None:
         super().__init__(env)
-        channels, height, width = env.observation_space.shape or ()
-        self.observation_space = gymnasium.spaces.Box(0, 255, (count * channels, height, width), np.uint8)
+        frame = env.observation_space
+        assert isinstance(frame, gymnasium.spaces.Box)
+        low, high = (np.concatenate([bound] * count) for bound in (frame.low, frame.high))
+        self.observation_space = gymnasium.spaces.Box(low, high, dtype=frame.dtype.type)
         self._count = count
-        self._stack = np.zeros((count * channels, height, width), np.uint8)
+        self._stack = np.zeros(low.shape, frame.dtype)
 
-    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Pixels, dict[str, Any]]:
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> Start:
         frame, info = self.env.reset(seed=seed, options=options)
         self._stack = np.concatenate([frame] * self._count)
         return self._stack.copy(), {**info, "frame": frame}
@@ -109,14 +119,14 @@ class FrameStack(gymnasium.Wrapper[Pixels, Action, Pixels, Action]):
         return self._stack.copy(), float(reward), terminated, truncated, {**info, "frame": frame}
 
 
-class Episodes(gymnasium.Wrapper[Pixels, Action, Pixels, Action]):
+class Episodes(gymnasium.Wrapper[Observation, Action, Observation, Action]):
     """Numbered episodes, each determined by (seed, number) and its actions, so that a running one can be saved.
 
     `reset()` starts the next episode, `reset(seed=s)` episode 0 under `s`. Episodes are independent: number 7 is the
     same whether or not 0 to 6 were played.
     """
 
-    def __init__(self, env: gymnasium.Env[Pixels, Action], seed: int = 0) -> None:
+    def __init__(self, env: gymnasium.Env[Observation, Action], seed: int = 0) -> None:
         super().__init__(env)
         self.seed = _checked_seed(seed)
         self.episode = -1
@@ -124,8 +134,8 @@ class Episodes(gymnasium.Wrapper[Pixels, Action, Pixels, Action]):
         self._actions: list[list[float]] = []
         self._running = False
 
-    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Pixels, dict[str, Any]]:
-        """The first observation, uint8 [C, H, W], of the next episode."""
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> Start:
+        """The first observation of the next episode."""
         if options:
             raise ConfigError(f"reset takes no options (an episode must be fixed by its seed), got {options!r}")
         if seed is not None:
@@ -148,7 +158,7 @@ class Episodes(gymnasium.Wrapper[Pixels, Action, Pixels, Action]):
         # float32 -> Python float -> JSON -> float32 loses nothing.
         return {"seed": self.seed, "episode": self.episode, "actions": [list(action) for action in self._actions]}
 
-    def restore(self, state: Mapping[str, Any]) -> Pixels | None:
+    def restore(self, state: Mapping[str, Any]) -> Observation | None:
         """Return to a `state()`, bit for bit, by playing its actions again; returns the observation there.
 
         It returns None for a state before the first episode; `reset()` must follow.
@@ -171,7 +181,7 @@ class Episodes(gymnasium.Wrapper[Pixels, Action, Pixels, Action]):
             observation = self.step(action)[0]
         return observation
 
-    def _begin(self, episode: int) -> tuple[Pixels, dict[str, Any]]:
+    def _begin(self, episode: int) -> Start:
         self._running = False
         result = self.env.reset(seed=derive_seed(self.seed, episode), options={"episode": episode})
         self.episode, self._actions, self._running = episode, [], True

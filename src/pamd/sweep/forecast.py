@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
+from pamd.envs import observes_states
 from pamd.errors import PamdError
 from pamd.replay import Forecast, forecast
 from pamd.sweep.job import Job
@@ -33,6 +34,8 @@ EVALUATION_COST = {"paper": 0.03, "cpu": 0.08, "smoke": 0.3}
 """The time of a decision in evaluation over that of one in training, which also learns (the same benchmark)."""
 ACTIONS = 38
 """The suite's largest action dimension: a bound, and a few bytes beside a frame."""
+STATE_SIZE = 256
+"""Numbers of a state with its noise: above the suite's largest."""
 PROCESS = {"paper": 1.2e9, "cpu": 0.7e9, "smoke": 0.7e9}
 """Peak bytes of a run's process without its replay: libraries, networks, one update of simsr+pamd on a CPU."""
 EPISODE_FRAMES = 1000
@@ -103,6 +106,8 @@ def _largest(amounts: list[int], count: int) -> int:
 
 def _replay(config: TrainConfig) -> Forecast:
     capacity, margin = replay_plan(config)
+    if observes_states(config.env.task):
+        return forecast(capacity, (STATE_SIZE,), ACTIONS, margin, "float32")
     return forecast(capacity, (3, config.env.size, config.env.size), ACTIONS, margin)
 
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from pamd import durable
 from pamd.agent import AgentConfig, EncoderPart, Precision, Schedule
 from pamd.config import build, check_choice, check_whole, to_tree
-from pamd.envs import EnvConfig, prepare_env, resolve_env
+from pamd.envs import EnvConfig, observes_states, prepare_env, resolve_env
 from pamd.errors import ConfigError
 from pamd.learners import LearnerPart
 from pamd.methods import Method
@@ -91,7 +91,7 @@ class TrainConfig:
         object.__setattr__(self, "env", resolve_env(self.env))
         object.__setattr__(self, "method", self.method.resolved)
         _ = self.agent  # its own checks
-        self.encoder.cls.check(self.encoder.options, self.env.observation_shape)
+        self._check_observations()
         self._check_sizes()
 
     @property
@@ -106,6 +106,18 @@ class TrainConfig:
         if method == "none":
             return learner
         return method if learner == "sac" else f"{learner}:{method}"
+
+    def _check_observations(self) -> None:
+        states, augmentation = observes_states(self.env.task), self.learner.options.augmentation.name
+        # Only the simulator knows how long a state is; any length tells whether the encoder reads vectors.
+        self.encoder.cls.check(self.encoder.options, (1,) if states else self.env.picture_shape)
+        if states and augmentation != "none":
+            raise ConfigError(
+                f"learner: augmentation {augmentation!r} reads pictures, and {self.env.task} observes states;"
+                " set learner.augmentation.name=none"
+            )
+        if states and self.replay.storage == "compressed":
+            raise ConfigError("replay: storage 'compressed' holds pictures; use memory or mmap for states")
 
     def _check_sizes(self) -> None:
         learner = self.learner.options
@@ -136,7 +148,8 @@ def prepare(config: TrainConfig, report: Report | None = None) -> TrainConfig:
 def run_name(config: TrainConfig) -> str:
     """task_method_seed_hash: the same for the same computation, whatever its runtime and budget."""
     digest = hashlib.sha256(json.dumps(identity(config), sort_keys=True).encode()).hexdigest()[:8]
-    task = config.env.task + (f"+{config.env.distractor.name}" if config.env.distractor else "")
+    beside = config.env.distractor or config.env.noise
+    task = config.env.task + (f"+{beside.name}" if beside else "")
     task, method = (re.sub(r"[^\w+.-]|\.\.", "-", name) for name in (task, config.label))
     return f"{task}_{method}_s{config.seed}_{digest}"
 

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
-import dataclasses
+from collections import deque
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 
 from pamd.agent import Agent
-from pamd.envs import EnvConfig, build_env
+from pamd.envs import EnvConfig, build_env, unseen
+from pamd.representation.denoising import denoising_factors
+
+if TYPE_CHECKING:
+    from pamd.envs.wrappers import Episodes
 
 __all__ = ["EVALUATION", "evaluate"]
 
@@ -18,6 +23,11 @@ EVALUATION = 1_000_003
 """Added to a run's seed for its evaluation: the same episodes at every evaluation and for every method."""
 
 VIDEO_SIZE = 240
+
+VIEWS = 128
+"""States that the denoising factors compare."""
+VIEW_EVERY = 5
+"""Decisions between two of them."""
 
 Video = list[NDArray[np.uint8]]
 
@@ -33,19 +43,44 @@ def evaluate(
 ) -> tuple[dict[str, Any], Video]:
     """Returns of `episodes` episodes and, if `record`, the frames [H, W, 3] of the first.
 
-    With a video distractor, episodes are played twice: with the background videos of training, and, under keys that
-    begin with `unseen_`, with videos that training never shows. The recording has one after the other. `stop` is asked
-    after every decision; if it returns True, the row is empty.
+    With a video distractor or with noise beside the state, episodes are played twice: as in training, and, under keys
+    that begin with `unseen_`, with videos or a mean of the noise that training never shows. The recording has one after
+    the other. With noise, the row has the denoising factors. `stop` is asked after every decision; if it returns True,
+    the row is empty.
     """
     row, frames = _play(agent, env_config, seed, episodes, record, stop)
-    distractor = env_config.distractor
-    if not row or distractor is None or not distractor.has_clips:
+    other_config = unseen(env_config)
+    if not row or other_config is None:
         return row, frames
-    unseen = dataclasses.replace(env_config, distractor=dataclasses.replace(distractor, split="unseen"))
-    other, more = _play(agent, unseen, seed, episodes, record, stop)
+    other, more = _play(agent, other_config, seed, episodes, record, stop)
     if not other:
         return {}, []
-    return {**row, "clips": distractor.split, **{f"unseen_{key}": value for key, value in other.items()}}, frames + more
+    clips = {} if env_config.distractor is None else {"clips": env_config.distractor.split}
+    return {**row, **clips, **{f"unseen_{key}": value for key, value in other.items()}}, frames + more
+
+
+class TwoViews:
+    """The same states under two draws of noise, for the denoising factors."""
+
+    def __init__(self, env: Episodes) -> None:
+        self._env: Any = env.unwrapped
+        stack = env.observation_space.shape[0] // env.unwrapped.observation_space.shape[0]  # type: ignore[index]
+        self._newest: deque[NDArray[Any]] = deque(maxlen=stack)
+        self._pairs: list[tuple[NDArray[Any], NDArray[Any]]] = []
+
+    def look(self, obs: NDArray[Any], decision: int) -> None:
+        """Keep every `VIEW_EVERY`th observation of an episode, and the same state with other noise."""
+        frame = self._env.observe(draw=1)
+        self._newest.extend([frame] * (self._newest.maxlen or 1) if decision == 0 else [frame])
+        if decision % VIEW_EVERY == 0 and len(self._pairs) < VIEWS:
+            self._pairs.append((obs, np.concatenate(list(self._newest))))
+
+    def factors(self, agent: Agent) -> dict[str, float]:
+        """The denoising factors of the agent's representation; empty for fewer than two states."""
+        if len(self._pairs) < 2:
+            return {}
+        obs, other = (torch.as_tensor(np.stack(view), device=agent.device) for view in zip(*self._pairs, strict=True))
+        return denoising_factors(agent.measured, obs, other)
 
 
 def _play(
@@ -55,11 +90,14 @@ def _play(
     returns: list[float] = []
     lengths: list[int] = []
     frames: Video = []
+    views = None if env_config.noise is None else TwoViews(env)
     try:
         for episode in range(episodes):
             obs, _ = env.reset()
             total, length, over = 0.0, 0, False
             while not over:
+                if views is not None:
+                    views.look(obs, length)
                 if record and episode == 0:
                     frames.append(env.unwrapped.render())  # type: ignore[arg-type]
                 obs, reward, terminated, truncated, _ = env.step(agent.act(obs, explore=False))
@@ -75,5 +113,6 @@ def _play(
         "return_std": float(np.std(returns)),
         "returns": returns,
         "length_mean": float(np.mean(lengths)),
+        **({} if views is None else views.factors(agent)),
     }
     return row, frames

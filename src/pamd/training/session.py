@@ -34,8 +34,9 @@ class Session:
         observation_shape = self.env.observation_space.shape or ()
         self._frame_shape = (observation_shape[0] // config.env.frame_stack, *observation_shape[1:])
         self._action_dim = int(self.env.action_space.shape[0])  # type: ignore[index]
+        self._frame_dtype = str(self.env.observation_space.dtype)
         capacity, margin = replay_plan(config)
-        check_resources(forecast(capacity, self._frame_shape, self._action_dim, margin), run.replay)
+        check_resources(forecast(capacity, self._frame_shape, self._action_dim, margin, self._frame_dtype), run.replay)
         keep_freed_memory()
         try:
             self.agent = Agent(
@@ -63,7 +64,7 @@ class Session:
         """Warnings of the meters that the user has not seen yet."""
         self.warned: set[str] = set()
         self.replay: Replay
-        self.obs: NDArray[np.uint8]
+        self.obs: NDArray[Any]
 
     def begin(self) -> None:
         """Start from nothing."""
@@ -75,6 +76,7 @@ class Session:
             frame_shape=self._frame_shape,
             action_dim=self._action_dim,
             frame_stack=config.env.frame_stack,
+            dtype=self._frame_dtype,
             margin=margin,
             directory=self.run.replay,
             overwrite=True,  # files of a run that was killed before its first checkpoint

@@ -1,0 +1,68 @@
+"""DMControl tasks observed as state vectors, with or without noise: `state:cheetah_run`."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pamd.envs.config import EnvConfig
+from pamd.envs.dmc import DMControl
+from pamd.envs.state_noise import StateNoise
+from pamd.envs.task import FAMILIES, Adjust, MaskedFrame, Outcome, Task
+
+__all__ = ["States"]
+
+# Separates the draws of the noise from those of the simulator.
+_NOISE = 0x5EED
+
+
+@FAMILIES.register("state")
+class States(Task):
+    """A task of the suite whose observations are float32 [n]: dm_control's own observation, flattened, then noise.
+
+    A run from states needs no pictures, so it takes minutes. `--noise projected` adds noise coordinates and mixes them
+    with the state by a fixed random matrix. The pictures of `render()` show the task as usual.
+    """
+
+    states = True
+
+    def __init__(self, name: str, config: EnvConfig) -> None:
+        self._task = DMControl(name, config)
+        self.action_size, self.frame_rate = self._task.action_size, self._task.frame_rate
+        self.time_limit = self._task.time_limit
+        own = len(self._task.state())
+        self._noise = None if config.noise is None else StateNoise(config.noise, own)
+        self.observation_size = own if self._noise is None else self._noise.size
+        self._seed, self._age = 0, 0
+
+    def begin(self, seed: int) -> None:
+        self._task.begin(seed)
+        self._seed, self._age = seed, 0
+
+    def advance(self, action: NDArray[np.float32]) -> Outcome:
+        self._age += 1
+        return self._task.advance(action)
+
+    def observe(self, size: int, draw: int = 0) -> NDArray[np.float32]:
+        state = self._task.state()
+        if self._noise is not None:
+            # Seeded by the frame, so that looking twice changes nothing.
+            state = self._noise(state, np.random.default_rng([_NOISE, self._seed, self._age, draw]))
+        return state.astype(np.float32)
+
+    def draw(self, size: int) -> NDArray[np.uint8]:
+        return self._task.draw(size)
+
+    def draw_masked(self, size: int, adjust: Adjust | None = None, *, foreground_only: bool = False) -> MaskedFrame:
+        return self._task.draw_masked(size, adjust, foreground_only=foreground_only)
+
+    def close(self) -> None:
+        self._task.close()
+
+    @classmethod
+    def default_action_repeat(cls, name: str) -> int:
+        return DMControl.default_action_repeat(name)
+
+    @classmethod
+    def check_name(cls, name: str) -> None:
+        DMControl.check_name(name)

@@ -1,0 +1,87 @@
+"""Noise coordinates beside a state vector: what a representation of states has to ignore."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pamd.config import build, check_whole
+from pamd.errors import ConfigError, UnknownNameError
+
+__all__ = ["NOISES", "NoiseConfig", "StateNoise", "noise"]
+
+
+@dataclass(frozen=True)
+class NoiseConfig:
+    """Gaussian coordinates that are appended to the state, new in every decision (Luo et al. 2025)."""
+
+    name: str = "gaussian"
+    """The preset that the values were taken from."""
+    coordinates: int = 32
+    """How many noise coordinates stand beside the state."""
+    deviation: float = 2.0
+    """Their standard deviation."""
+    mean: float = 0.0
+    """Their mean."""
+    shift: float = 1.0
+    """How many deviations the mean moves in the unseen half of an evaluation."""
+    projection: int | None = None
+    """The seed of a random square matrix that mixes state and noise; None mixes nothing."""
+
+    def __post_init__(self) -> None:
+        check_whole("noise", "coordinates", self.coordinates, 1)
+        for name in ("deviation", "mean", "shift"):
+            value = getattr(self, name)
+            if isinstance(value, bool) or not isinstance(value, (int, float)) or not np.isfinite(value):
+                raise ConfigError(f"noise: {name} must be a finite number, got {value!r}")
+        if self.deviation < 0:
+            raise ConfigError(f"noise: deviation must be at least 0, got {self.deviation}")
+        if self.projection is not None:
+            check_whole("noise", "projection", self.projection, 0)
+
+
+NOISES: dict[str, dict[str, Any]] = {
+    "gaussian": {},
+    "projected": {"projection": 0},
+}
+"""Presets: noise in coordinates of its own, and noise mixed with the state by a random matrix."""
+
+
+def noise(name: str, **options: Any) -> NoiseConfig:
+    """The noise called `name`, with `options` (fields of NoiseConfig) overriding the preset's."""
+    if name not in NOISES:
+        raise UnknownNameError("noise", name, NOISES)
+    return build(NoiseConfig, {"name": name, **NOISES[name], **options}, f"noise {name!r}")
+
+
+@dataclass(frozen=True)
+class StateNoise:
+    """The noise of `config` for states of `state_size` numbers."""
+
+    config: NoiseConfig
+    state_size: int
+
+    @property
+    def size(self) -> int:
+        """n, the numbers of an observation."""
+        return self.state_size + self.config.coordinates
+
+    @cached_property
+    def matrix(self) -> NDArray[np.float64] | None:
+        """[n, n] with entries N(0, 1/n), so that the mean squared length of an observation stays the same."""
+        if self.config.projection is None:
+            return None
+        draws = np.random.default_rng([self.config.projection, self.size])
+        entries: NDArray[np.float64] = draws.standard_normal((self.size, self.size))
+        scaled: NDArray[np.float64] = entries / self.size**0.5
+        return scaled
+
+    def __call__(self, state: NDArray[np.float64], random: np.random.Generator) -> NDArray[np.float64]:
+        """state [state_size] -> observation [n]"""
+        drawn = random.normal(self.config.mean, self.config.deviation, self.config.coordinates)
+        both = np.concatenate([state, drawn])
+        return both if self.matrix is None else self.matrix @ both
