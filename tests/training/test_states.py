@@ -8,7 +8,9 @@ from pathlib import Path
 import pytest
 
 import pamd
+from pamd import diagnostics
 from pamd.configuration import configure
+from pamd.errors import ConfigError
 from pamd.training import TrainConfig
 from pamd.training.config import Runtime
 
@@ -62,3 +64,10 @@ def test_a_loaded_agent_acts_on_states(tmp_path: Path) -> None:
     assert action.shape == (1,)
     assert abs(action).max() <= 1
     env.close()
+
+
+def test_geometry_reads_a_run_from_states_and_latents_refuses_it(tmp_path: Path) -> None:
+    run = pamd.train(_config("simsr+pamd", 30), tmp_path)
+    assert diagnostics.geometry(run, pairs=16).latent_dim == 50
+    with pytest.raises(ConfigError, match="requires a task with pictures"):
+        diagnostics.latents(run)

@@ -99,8 +99,8 @@ def check_quadratic(distance: Distance[Any] | None, method: str) -> None:
 def replay_latents(run: Trained, count: int, seed: int, progress: Progress = quiet) -> Tensor:
     """Latents [N, d] of `count` states drawn from the run's replay."""
     replay = run.replay()
-    size, seen = replay.layout.frame_shape[1], run.config.env.size
-    if size != seen:
+    shape, seen = replay.layout.frame_shape, run.config.env.size
+    if len(shape) == 3 and (size := shape[1]) != seen:
         raise ShapeError(f"the run's encoder reads {seen} x {seen}, its replay shows {size} x {size}")
     chosen = choose(replay, count, "spread", np.random.default_rng(seed))
     parts = []

@@ -11,7 +11,7 @@ import torch
 from numpy.typing import NDArray
 
 from pamd.diagnostics.source import Progress, quiet
-from pamd.envs import EnvConfig, build_env
+from pamd.envs import EnvConfig, build_env, observes_states
 from pamd.envs.distractors.config import Split
 from pamd.envs.distractors.task import Distracted
 from pamd.errors import ConfigError
@@ -65,6 +65,8 @@ def play(run: Trained, count: int, *, episodes: int = 4, seed: int = 0, progress
     """About `count` states, evenly spread over `episodes` episodes of the run's exploring policy."""
     if count < 8 or episodes < 1:
         raise ConfigError(f"at least 8 states of at least 1 episode are needed, got {count} of {episodes}")
+    if observes_states(run.config.env.task):
+        raise ConfigError(f"{run.config.env.task} observes states; this diagnostic requires a task with pictures")
     env = build_env(run.config.env, seed=run.config.seed + DIAGNOSTICS + seed)
     rows: list[dict[str, Any]] = []
     try:
