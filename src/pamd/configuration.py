@@ -17,10 +17,12 @@ from pamd.config import apply_settings, build, to_tree
 from pamd.envs import (
     EnvConfig,
     NoiseConfig,
+    Scene,
     default_frame_stack,
     named_distractor,
     named_noise,
     observes_states,
+    scenes,
 )
 from pamd.envs.distractors import DistractorConfig
 from pamd.errors import ConfigError, UnknownNameError
@@ -123,6 +125,8 @@ class RunOptions:
     """which of the model's cameras (default 0)"""
     render: Literal["standard", "fast"] | None = None
     """standard: dm_control's own pixels; fast: without shadows, reflections and multisampling"""
+    scene: Scene | None = None
+    """colors of the task: the suite's own or those of the released DBC side; by default as the fidelity has them"""
     distractor: str | None = None
     """background of the task, e.g. paper-video; see `pamd list distractors`"""
     videos: str | None = None
@@ -149,7 +153,7 @@ class RunOptions:
 
 
 _SECTIONS = {
-    **dict.fromkeys(("action_repeat", "time_limit", "camera", "render"), "env"),
+    **dict.fromkeys(("action_repeat", "time_limit", "camera", "render", "scene"), "env"),
     **dict.fromkeys(("capacity", "storage"), "replay"),
 }
 _BY_OPTION = {"learner.name": "learner", "scale": "scale", "method.fidelity": "fidelity"}
@@ -220,7 +224,7 @@ def _base(task: str, given: dict[str, Any]) -> dict[str, Any]:
     if states:
         options = {**options, "augmentation": to_tree(AugmentationPart("none"))}
     tree = {
-        "env": to_tree(EnvConfig(task, frame_stack=default_frame_stack(task))),
+        "env": to_tree(EnvConfig(task, frame_stack=default_frame_stack(task), scene=_scene(task, name, fidelity))),
         "encoder": to_tree(EncoderPart("mlp" if states else "conv")),
         "method": to_tree(method),
         "learner": to_tree(LearnerPart(learner, options)),
@@ -228,6 +232,12 @@ def _base(task: str, given: dict[str, Any]) -> dict[str, Any]:
     }
     plain = {f.name: f.default for f in dataclasses.fields(TrainConfig) if f.default is not dataclasses.MISSING}
     return {**plain, **tree}
+
+
+def _scene(task: str, method: str, fidelity: Fidelity) -> Scene:
+    """The released DBC side draws scenes of its own, where the task can be drawn in them."""
+    released = fidelity == "released" and methods.side(method) == "dbc"
+    return "released-dbc" if released and "released-dbc" in scenes(task) else "stock"
 
 
 def _set_gamma(tree: dict[str, Any], gamma: float) -> None:

@@ -1,18 +1,43 @@
-"""How far a result lies from its formula, for the table in docs/fidelity.md (`pytest tests/fidelity -s` prints it)."""
+"""How far results lie from their formulas in float64: the table in docs/fidelity.md.
+
+`python docs/fidelity.py` (part of `make docs`) runs these tests and writes the table. In every other run a difference
+must not exceed the one in the table, up to a factor of ten for another machine's rounding.
+"""
 
 from __future__ import annotations
 
-import sys
+from pathlib import Path
 
 import numpy as np
 from numpy.typing import ArrayLike
 from torch import Tensor
 
-__all__ = ["largest_difference", "report"]
+__all__ = ["BEGIN", "END", "FOUND", "PAGE", "ROWS", "documented", "largest_difference", "report", "table"]
+
+PAGE = Path(__file__).parents[2] / "docs" / "fidelity.md"
+BEGIN, END = "<!-- written by docs/fidelity.py -->\n", "<!-- end -->\n"
+
+ROWS = {
+    "sigma": "standard deviation of the latent models, the loss of `dbc` and its metric target",
+    "initialization": "initial weights and biases of transition model and reward decoder",
+    "log-probability": "log-probability and action of the squashed Gaussian; losses of critic, actor and temperature",
+    "scene": "texels of floor and sky, in levels of 255",
+    "video": "pixels of squashed frames, in levels of 255; order of the video's frames",
+    "schedule": "turns in the first 3000 updates of actor, target critic and EMA encoder",
+    "evaluation": "decisions of the evaluations; the auxiliary term",
+    "residual": "initial weights of the encoder, rewards, rows, loss of the training batch",
+    "paper": "transition loss on online next latents, loss of `simsr+mlp`, operations of PAMD's branch, budgets",
+}
+"""The nine rows of the table, in its order, and what is compared with its formula."""
+
+FOUND: dict[str, float] = {}
+"""The largest difference of each row in this process."""
+
+_ROUNDING = 1e-14
 
 
 def largest_difference(row: str, found: Tensor, formula: ArrayLike) -> float:
-    """The largest absolute difference between float64 numbers, printed under the name of the table's row."""
+    """The largest absolute difference between float64 numbers, reported under the table's `row`."""
     ours, expected = found.detach().numpy(), np.asarray(formula)
     assert ours.dtype == expected.dtype == np.float64, "rounding would hide a difference"
     assert ours.shape == expected.shape
@@ -21,6 +46,26 @@ def largest_difference(row: str, found: Tensor, formula: ArrayLike) -> float:
     return difference
 
 
-def report(row: str, difference: float) -> None:
-    """Print a row of the table."""
-    sys.stdout.write(f"fidelity | {row} | {difference:.1e}\n")
+def report(row: str, difference: float, allowed: dict[str, float] | None = None) -> None:
+    """Keep the largest difference of a row. It must not exceed the one in the table, by default that of the page."""
+    assert row in ROWS, f"{row} is no row of the table"
+    FOUND[row] = max(FOUND.get(row, 0.0), difference)
+    limits = documented() if allowed is None else allowed
+    if row in limits:
+        assert difference <= 10 * limits[row] + _ROUNDING, f"docs/fidelity.md says {limits[row]:.1e} for {row}"
+
+
+def table(found: dict[str, float]) -> str:
+    """The table of all nine rows."""
+    lines = [
+        f"| {number} | {what} | {found[row]:.1e} |" if found[row] else f"| {number} | {what} | 0 |"
+        for number, (row, what) in enumerate(ROWS.items(), start=1)
+    ]
+    return "\n".join(["| row | compared with its formula | largest difference |", "|---|---|---|", *lines]) + "\n"
+
+
+def documented(text: str | None = None) -> dict[str, float]:
+    """The differences in the table of a page."""
+    page = PAGE.read_text() if text is None else text
+    body = page.partition(BEGIN)[2].partition(END)[0].splitlines()[2:]
+    return {row: float(line.split("|")[3]) for row, line in zip(ROWS, body, strict=True)} if body else {}

@@ -26,7 +26,7 @@ D, A = 6, 2
 @pytest.mark.parametrize("std", ["sigmoid", "tanh"])
 def test_sigma_is_that_of_the_formula(std: Any) -> None:
     found = bounded_log_std(torch.from_numpy(RAW), std).exp()
-    assert largest_difference(f"sigma, {std}", found, FORMULAS[std]) < 1e-13
+    assert largest_difference("sigma", found, FORMULAS[std]) < 1e-13
 
 
 @pytest.mark.parametrize(("std", "middle"), [("sigmoid", 5.00005), ("tanh", math.sqrt(1e-3))])
@@ -58,13 +58,13 @@ def test_dbc_uses_the_sigmoid_in_its_loss_and_in_its_target() -> None:
     formula = (np.log(sigma**2) / 2 + deviation**2 / 2).mean()
     latents = rep.cache(obs, next_obs)
     losses = rep.model_losses(latents, action, torch.rand(9), torch.Generator().manual_seed(0))
-    assert largest_difference("transition loss of dbc", losses["transition"].value, formula) < 1e-13
+    assert largest_difference("sigma", losses["transition"].value, formula) < 1e-13
     z_slow = latents.fixed_z(rep.method.target_encoder)
     std = rep.metric_latents(latents, action, torch.rand(9), None).next_std
     assert std is not None
     raw_slow = net.layers(torch.cat([z_slow, action], -1)).detach().numpy()[:, D:]
     formula = 1e-4 + (10 - 1e-4) / (1 + np.exp(-raw_slow))
-    assert largest_difference("sigma in the target of dbc", std, formula) < 1e-13
+    assert largest_difference("sigma", std, formula) < 1e-13
 
 
 @pytest.mark.parametrize("fidelity", ["paper", "released"])
@@ -82,8 +82,7 @@ def test_next_latents_come_from_the_online_encoder(name: str, fidelity: Any) -> 
     mean, sigma = predicted.mean.detach().numpy(), predicted.log_std.detach().exp().numpy()
     target = rep.encode(next_obs).detach().numpy()
     formula = (np.log(sigma**2) / 2 + (target - mean) ** 2 / (2 * sigma**2)).mean()
-    row = f"transition loss of {name} on online next latents, {fidelity}"
-    assert largest_difference(row, found["transition"].value, formula) < 1e-12
+    assert largest_difference("paper", found["transition"].value, formula) < 1e-12
 
 
 def layers(kind: Any) -> list[nn.Linear]:
@@ -101,7 +100,7 @@ def test_pytorch_initialisation_is_what_plain_layers_draw(kind: Any) -> None:
     plain = [nn.Linear(D if kind == "reward" else D + A, 512), nn.Linear(512, outputs)]
     for layer, expected in zip(found, plain, strict=True):
         for one, other in zip(layer.parameters(), expected.parameters(), strict=True):
-            assert largest_difference(f"initial weights, {kind}", one, other.detach().numpy()) == 0
+            assert largest_difference("initialization", one, other.detach().numpy()) == 0
 
 
 def test_an_ensemble_can_be_drawn_as_pytorch_draws_layers() -> None:

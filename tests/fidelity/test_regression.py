@@ -31,7 +31,7 @@ def test_simsr_with_the_mlp_distance_minimises_smooth_l1(fidelity: Any) -> None:
     error = np.abs(value - np.abs((reward - reward[pairs]).numpy()) - 0.99 * beyond)
     formula = np.where(error < 1, error**2 / 2, error - 0.5).mean()
     assert 0.1 < (error < 1).mean() < 0.9, "both branches of smooth-l1 must be reached"
-    assert largest_difference(f"metric loss of simsr+mlp, {fidelity}", found.value, formula) < 1e-12
+    assert largest_difference("paper", found.value, formula) < 1e-12
 
 
 def test_four_passes_of_network_and_product_are_the_papers_count() -> None:
@@ -40,6 +40,6 @@ def test_four_passes_of_network_and_product_are_the_papers_count() -> None:
     formula = 4 * 2 * pairs * (network + 2 * d**3)  # four passes, both orders
     torch.set_default_dtype(torch.float32)
     counted = 4 * flops._branch().formed
-    report("operations of PAMD's branch", abs(counted - formula))
+    report("paper", abs(counted - formula))
     assert counted == formula
     assert f"{counted:.2e}" == f"{flops._paper()['pamd']:.2e}" == "6.50e+08"

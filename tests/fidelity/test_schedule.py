@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 import torch
 from tests.agent.batches import make_agent, make_batch
+from tests.fidelity.difference import report
 
 from pamd.agent import Agent
 from pamd.configuration import configure
@@ -34,12 +35,13 @@ def test_turns_of_the_released_code(name: str, first_updates: int) -> None:
     config = configure("toy", name, fidelity="released")
     sac, made = config.learner.options, config.method
     assert (sac.first_updates or 1) == first_updates
+    differ = 0
     for update, step in enumerate(released_steps(first_updates, 3000), start=1):
-        even = step % 2 == 0
-        assert sac.due(sac.actor_every, update) == even, update
-        assert sac.due(sac.follow_every, update) == even, update
         copies = sac.in_burst(update) or (update + made.follow_offset) % made.follow_every == 0
-        assert copies == even, update
+        turns = (sac.due(sac.actor_every, update), sac.due(sac.follow_every, update), copies)
+        differ += sum(turn != (step % 2 == 0) for turn in turns)
+    report("schedule", differ)
+    assert differ == 0
 
 
 @pytest.mark.parametrize("name", ["dbc-det+pamd", "simsr+pamd"])

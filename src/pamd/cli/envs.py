@@ -37,6 +37,7 @@ def envs(
     set_: Annotated[tuple[str, ...], tyro.conf.arg(name="set", metavar="KEY=VALUE")] = (),
     size: int = 84,
     render: Literal["standard", "fast"] = "fast",
+    scene: Literal["stock", "released-dbc"] = "stock",
     episodes: int = 3,
     decisions: int = 60,
     seed: int = 0,
@@ -54,6 +55,7 @@ def envs(
         set_: any field of the distractor, e.g. strength=0.5 jitter=2
         size: height and width in pixels that the agent sees.
         render: standard is the rendering of the paper's scale; without a GPU it takes half a minute.
+        scene: colors of floor and sky: the suite's own, or those of the released DBC side.
         episodes: rows of the sheet, for training and for unseen backgrounds.
         decisions: decisions of each episode.
         out: the directory of both files.
@@ -70,9 +72,10 @@ def envs(
     if set_ and background is None:
         raise ConfigError("--set requires --distractor: name one, e.g. --distractor video")
     background = background and override(background, set_)
-    config = prepared_env(EnvConfig(task, size=size, render=render, distractor=background), print_text)
+    config = prepared_env(EnvConfig(task, size=size, render=render, distractor=background, scene=scene), print_text)
     rows, frames, rate = _record(config, episodes, decisions, seed)
     name = task.replace(":", "-").replace("/", "-") + (f"_{background.name}" if background else "")
+    name += f"_{scene}" if scene != "stock" else ""
     out.mkdir(parents=True, exist_ok=True)
     sheet, video = out / f"{name}.png", out / f"{name}.mp4"
     _write_sheet(sheet, rows)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Literal
 
 from pamd.config import check_whole
 from pamd.envs.backend import Backend, import_simulator, probe_backends
-from pamd.envs.config import EnvConfig
+from pamd.envs.config import EnvConfig, Scene
 from pamd.envs.distractors import DistractorConfig, distractor
 from pamd.envs.state_noise import NOISES, NoiseConfig, noise
 from pamd.envs.task import (
@@ -20,6 +20,7 @@ from pamd.envs.task import (
     make_task,
     observes_states,
     resolve_env,
+    scenes,
 )
 from pamd.errors import ConfigError
 
@@ -35,6 +36,7 @@ __all__ = [
     "EnvConfig",
     "NoiseConfig",
     "Outcome",
+    "Scene",
     "Task",
     "build_env",
     "default_action_repeat",
@@ -48,6 +50,7 @@ __all__ = [
     "prepare_env",
     "probe_backends",
     "resolve_env",
+    "scenes",
     "unseen",
 ]
 
@@ -66,6 +69,7 @@ def make_env(
     distractor: str | DistractorConfig | None = None,
     videos: str | Path | None = None,
     noise: str | NoiseConfig | None = None,
+    scene: Scene = "stock",
 ) -> Episodes:
     """The environment of `task`; the options are those of `EnvConfig`.
 
@@ -80,7 +84,7 @@ def make_env(
     background = named_distractor(distractor, videos)
     stack = default_frame_stack(task) if frame_stack is None else frame_stack
     beside = named_noise(noise)
-    config = EnvConfig(task, size, stack, action_repeat, camera, render, time_limit, background, beside)
+    config = EnvConfig(task, size, stack, action_repeat, camera, render, time_limit, background, beside, scene)
     return build_env(config, seed=seed, render_size=render_size)
 
 

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, get_args
 
 from pamd.config import check_choice, check_whole
 from pamd.envs.distractors.config import DistractorConfig
 from pamd.envs.state_noise import NoiseConfig
 from pamd.errors import ConfigError
 
-__all__ = ["EnvConfig"]
+__all__ = ["EnvConfig", "Scene"]
+
+Scene = Literal["stock", "released-dbc"]
+"""The suite's own colors, or those of the released DBC side."""
 
 MINIMUM_SIZE = 12
 """In a smaller picture the parts of a task cannot be told apart."""
@@ -41,6 +44,9 @@ class EnvConfig:
     """What replaces the task's background; None keeps it."""
     noise: NoiseConfig | None = None
     """Noise coordinates beside the states of a `state:` task; None adds none."""
+    scene: Scene = "stock"
+    """Colors of floor and sky. `released-dbc` has a dark-gray floor (cheetah, hopper, walker) and black marks in the
+    sky. DMControl only."""
 
     def __post_init__(self) -> None:
         if not isinstance(self.task, str) or not self.task.strip():
@@ -53,6 +59,7 @@ class EnvConfig:
         if self.time_limit is not None:
             check_whole(self.what, "time_limit", self.time_limit, 1)
         check_choice(self.what, "render", self.render, ("standard", "fast"))
+        check_choice(self.what, "scene", self.scene, get_args(Scene))
 
     @property
     def picture_shape(self) -> tuple[int, ...]:

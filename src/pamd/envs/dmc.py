@@ -9,14 +9,15 @@ import logging
 import re
 from collections.abc import Collection, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from pamd.envs.backend import import_simulator
 from pamd.envs.camera import Camera
-from pamd.envs.config import EnvConfig
+from pamd.envs.config import EnvConfig, Scene
+from pamd.envs.scene import recolor
 from pamd.envs.task import FAMILIES, Adjust, MaskedFrame, Outcome, Task, scale_action
 from pamd.errors import ConfigError, TaskError, UnknownNameError
 
@@ -78,10 +79,13 @@ def _without_notices() -> Iterator[None]:
 class DMControl(Task):
     """One task of the suite."""
 
+    scenes: ClassVar[tuple[Scene, ...]] = ("stock", "released-dbc")
+
     def __init__(self, name: str, config: EnvConfig) -> None:
         tasks = suite_tasks()
         _check_known(name, tasks)
-        self._name = name
+        self._name, self._domain, self._scene = name, tasks[name][0], config.scene
+        self._recolored: Any = None
         # lqr draws its springs when it is built: always from seed 0, so that the name determines the task.
         kwargs: dict[str, Any] = {"random": 0}
         if config.time_limit is not None:
@@ -89,6 +93,7 @@ class DMControl(Task):
         suite = import_simulator("dm_control.suite")
         with _without_notices():
             self._env = suite.load(*tasks[name], task_kwargs=kwargs)
+        self._model()  # Recolored now, so that dm_control's own pictures have the colors, too.
         self._physics_error = import_simulator("dm_control.rl.control").PhysicsError
         cameras = self._env.physics.model.ncam
         if config.camera >= cameras:
@@ -125,15 +130,19 @@ class DMControl(Task):
         return Outcome(float(step.reward), terminated, over and not terminated)
 
     def draw(self, size: int) -> NDArray[np.uint8]:
-        # The model is looked up each time: a task may recompile it between episodes.
-        physics = self._env.physics
-        return self._camera.draw(physics.model.ptr, physics.data.ptr, size)
+        return self._camera.draw(self._model(), self._env.physics.data.ptr, size)
 
     def draw_masked(self, size: int, adjust: Adjust | None = None, *, foreground_only: bool = False) -> MaskedFrame:
-        physics = self._env.physics
-        return self._camera.draw_masked(
-            physics.model.ptr, physics.data.ptr, size, adjust, foreground_only=foreground_only
-        )
+        data = self._env.physics.data.ptr
+        return self._camera.draw_masked(self._model(), data, size, adjust, foreground_only=foreground_only)
+
+    def _model(self) -> Any:
+        """The mujoco.MjModel in the colors of the scene. It is looked up each time: a task may recompile it."""
+        model = self._env.physics.model.ptr
+        if self._scene == "released-dbc" and model is not self._recolored:
+            recolor(model, self._domain)
+            self._recolored = model
+        return model
 
     def close(self) -> None:
         self._camera.close()

@@ -10,7 +10,7 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from pamd.envs.config import EnvConfig
+from pamd.envs.config import EnvConfig, Scene
 from pamd.errors import ConfigError
 from pamd.registry import Registry
 
@@ -26,6 +26,7 @@ __all__ = [
     "observes_states",
     "resolve_env",
     "scale_action",
+    "scenes",
 ]
 
 
@@ -71,6 +72,8 @@ class Task(ABC):
     """True where observations are state vectors instead of pictures."""
     bare: ClassVar[bool] = False
     """True where the family's name alone is a task (`toy`)."""
+    scenes: ClassVar[tuple[Scene, ...]] = ("stock",)
+    """The scenes that the family can draw."""
     episode: int = 0
     """The number of the episode; the environment sets it before `begin`."""
 
@@ -145,6 +148,11 @@ def default_frame_stack(task: str) -> int:
     return 1 if observes_states(task) else 3
 
 
+def scenes(task: str) -> tuple[Scene, ...]:
+    """The scenes that `task` can be drawn in."""
+    return _resolve(task)[0].scenes
+
+
 def resolve_env(config: EnvConfig) -> EnvConfig:
     """`config` with its action repeat filled in. UnknownNameError for an unknown family or task.
 
@@ -156,6 +164,11 @@ def resolve_env(config: EnvConfig) -> EnvConfig:
         raise ConfigError(f"{config.what}: noise requires states, as in state:cheetah_run")
     if config.distractor is not None and cls.states:
         raise ConfigError(f"{config.what}: a distractor requires pictures; use noise for states")
+    if config.scene not in cls.scenes:
+        raise ConfigError(
+            f"{config.what}: scene must be {' or '.join(cls.scenes)}, got {config.scene!r}:"
+            " the other scenes require a task of the DMControl suite"
+        )
     if config.action_repeat is not None:
         return config
     return dataclasses.replace(config, action_repeat=cls.default_action_repeat(name))

@@ -113,6 +113,7 @@ def short(count: float) -> str:
 def _facts(run: Run) -> dict[str, Any]:
     env = {f"env.{key}": value for key, value in run.config["env"].items() if value is not None}
     return {
+        "env.scene": "stock",  # of runs from before there were others
         **env,
         "scale": run.config["scale"],
         "decisions": run.budget,
