@@ -76,6 +76,8 @@ class Task(ABC):
     """The scenes that the family can draw."""
     episode: int = 0
     """The number of the episode; the environment sets it before `begin`."""
+    run_seed: int = 0
+    """The seed that all episodes share; the environment sets it before `begin`."""
 
     @abstractmethod
     def __init__(self, name: str, config: EnvConfig) -> None:

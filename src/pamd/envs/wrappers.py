@@ -60,6 +60,7 @@ class TaskEnv(gymnasium.Env[Observation, Action]):
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> Start:
         super().reset(seed=seed)
         self.task.episode = (options or {}).get("episode", 0)
+        self.task.run_seed = (options or {}).get("run_seed", 0)
         self.task.begin(int(self.np_random.integers(2**32)) if seed is None else seed)
         self._age = 0
         return self.observe(), {"frames": 0}
@@ -183,7 +184,9 @@ class Episodes(gymnasium.Wrapper[Observation, Action, Observation, Action]):
 
     def _begin(self, episode: int) -> Start:
         self._running = False
-        result = self.env.reset(seed=derive_seed(self.seed, episode), options={"episode": episode})
+        result = self.env.reset(
+            seed=derive_seed(self.seed, episode), options={"episode": episode, "run_seed": self.seed}
+        )
         self.episode, self._actions, self._running = episode, [], True
         return result
 

