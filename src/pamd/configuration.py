@@ -30,7 +30,7 @@ from pamd.learners import LEARNERS, AugmentationPart, LearnerPart
 from pamd.methods import Fidelity
 from pamd.methods.pipelines import STEP_OFFSET, Side
 from pamd.replay import ReplayConfig
-from pamd.training.config import Runtime, TrainConfig
+from pamd.training.config import EvaluateUnit, Runtime, TrainConfig
 
 __all__ = ["SCALES", "RunOptions", "Storage", "configure", "split_name"]
 
@@ -92,6 +92,9 @@ _RELEASED_SAC: dict[Side, dict[str, Any]] = {
 }
 """SAC in the two released code bases, where it differs from the paper's."""
 
+_RELEASED_DBC_EVALUATION = {"evaluate_every": 10, "evaluate_unit": "episodes", "evaluate_episodes": 20}
+"""Evaluation on the released DBC side. The other side evaluates as the paper does; smaller scales have their own."""
+
 
 @dataclass(frozen=True)
 class RunOptions:
@@ -138,7 +141,9 @@ class RunOptions:
     storage: Storage | None = None
     """where the replay keeps its frames"""
     evaluate_every: int | None = None
-    """decisions between evaluations"""
+    """decisions between evaluations, or training episodes (see evaluate_unit)"""
+    evaluate_unit: EvaluateUnit | None = None
+    """what evaluate_every counts: decisions (default) or episodes of training"""
     evaluate_episodes: int | None = None
     """episodes of an evaluation"""
     checkpoint_every: int | None = None
@@ -182,6 +187,9 @@ def configure(
     given = RunOptions(method=method, **options).given
     tree = _base(task, given)
     _merge(tree, _scale(given.get("scale", "state" if observes_states(task) else "paper")))
+    if tree["scale"] == "paper" and _is_released_dbc(tree["method"]["name"], tree["method"]["fidelity"]):
+        _merge(tree, _RELEASED_DBC_EVALUATION)
+    _set_evaluation_unit(tree, given)
     for key, value in given.items():
         if key not in _NAMES:
             (tree[_SECTIONS[key]] if key in _SECTIONS else tree)[key] = value
@@ -236,8 +244,20 @@ def _base(task: str, given: dict[str, Any]) -> dict[str, Any]:
 
 def _scene(task: str, method: str, fidelity: Fidelity) -> Scene:
     """The released DBC side draws scenes of its own, where the task can be drawn in them."""
-    released = fidelity == "released" and methods.side(method) == "dbc"
-    return "released-dbc" if released and "released-dbc" in scenes(task) else "stock"
+    has_scene = "released-dbc" in scenes(task)
+    return "released-dbc" if has_scene and _is_released_dbc(method, fidelity) else "stock"
+
+
+def _is_released_dbc(method: str, fidelity: Fidelity) -> bool:
+    return fidelity == "released" and methods.side(method) == "dbc"
+
+
+def _set_evaluation_unit(tree: dict[str, Any], given: dict[str, Any]) -> None:
+    """A given number counts decisions, unless its unit is given as well."""
+    if "evaluate_every" in given:
+        tree["evaluate_unit"] = "decisions"
+    elif given.get("evaluate_unit", tree["evaluate_unit"]) != tree["evaluate_unit"]:
+        raise ConfigError(f"evaluate_unit {given['evaluate_unit']!r} requires evaluate_every: how many of them?")
 
 
 def _set_gamma(tree: dict[str, Any], gamma: float) -> None:

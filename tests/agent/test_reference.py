@@ -54,6 +54,10 @@ def old_fields(name: str, fidelity: Any) -> dict[str, Any]:
     }
     if name == "simsr+mlp" and fidelity == "paper":
         fields["objective"] = dataclasses.replace(method(name).objective, regression="mse")
+    part = method(name, fidelity).distance
+    if part is not None and hasattr(part.options, "aux_pairs"):
+        estimated = dataclasses.replace(part.options, aux_pairs=16, aux_probes=4)
+        fields["distance"] = dataclasses.replace(part, options=estimated)
     return fields
 
 

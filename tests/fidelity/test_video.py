@@ -39,7 +39,7 @@ def test_a_squashed_frame_is_the_mean_of_its_blocks(tmp_path: Path) -> None:
     formula = np.stack(pictures).astype(np.float64).reshape(3, 12, 2, 12, 4, 3).mean((2, 4))
     difference = float(np.abs(found - formula).max())
     report("video", difference)
-    assert difference <= 2, "a level or two are the rounding of the scaler's two passes"
+    assert difference <= 1, "a pixel is rounded to a level"
 
 
 def test_the_fit_is_part_of_a_clips_content(tmp_path: Path) -> None:

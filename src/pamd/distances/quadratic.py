@@ -72,7 +72,7 @@ class PairConditionedConfig(QuadraticConfig):
 _RELEASED = {"ridge": None, "diagonal_epsilon": 1e-12, "trace_epsilon": 1e-12, "aux_norm": "mean"}
 PRESETS: Mapping[str, Mapping[str, Any]] = {
     "paper": {},
-    "released-dbc": {**_RELEASED, "root": "clamp", "root_epsilon": 1e-8},
+    "released-dbc": {**_RELEASED, "root": "clamp", "root_epsilon": 1e-8, "aux_pairs": None, "aux_probes": None},
     "released-independent": {**_RELEASED, "root": "add", "root_epsilon": 1e-12},
     "released-residual": {
         "ridge": None,

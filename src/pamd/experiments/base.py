@@ -51,6 +51,8 @@ class Arm:
     settings: tuple[str, ...] = ()
     options: Mapping[str, Any] = field(default_factory=dict)
     """More arguments of `pamd.configure`."""
+    released: Mapping[str, Any] = field(default_factory=dict)
+    """What replaces some of `options` at fidelity `released`."""
 
     @property
     def label(self) -> str:
@@ -144,6 +146,8 @@ def _configure(arm: Arm, scale: str, setting: Setting, **given: Any) -> TrainCon
 
     named = (f"method.name={arm.label}",) if arm.variant else ()
     own = {"decisions": setting.decisions or arm.decisions, **arm.options}
+    if given["fidelity"] == "released":
+        own |= arm.released
     words = {**own, **{key: value for key, value in given.items() if value is not None}}
     return configure(arm.task, arm.method, scale=scale, settings=(*arm.settings, *named), **words)
 

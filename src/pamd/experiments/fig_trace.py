@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pamd.experiments.base import Arm, Experiment, add
-from pamd.experiments.budgets import BISIMULATION, WALKER_RUN
+from pamd.experiments.budgets import BISIMULATION, WALKER_RUN_TRACE
 
 __all__ = ["EXPERIMENT"]
 
@@ -24,7 +24,7 @@ EXPERIMENT = add(
         shows="whether PAMD loses by an uncontrolled scale: finger_spin (DBC-Det) and walker_run (SimSR)",
         arms=(
             *_panel("finger_spin", "dbc-det", BISIMULATION["finger_spin"]),
-            *_panel("walker_run", "simsr", WALKER_RUN),
+            *_panel("walker_run", "simsr", WALKER_RUN_TRACE),
         ),
         published="fig-trace",
     )

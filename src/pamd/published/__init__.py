@@ -22,7 +22,7 @@ class Published:
     """By the name it has here (`simsr+pamd` is the paper's Indep.-coupled+PAMD), or the paper's own."""
     mean: float
     error: float | None
-    """What the paper puts after ±, which its captions call one standard error over seeds; None where it gives none."""
+    """What the paper puts after ±; None where it gives none. Figures say one standard error, tables do not say."""
     decisions: int | None
     """The budget in the paper's steps, which are decisions; None where it is not stated or counted in frames."""
     source: str

@@ -15,7 +15,7 @@ __all__ = ["Column", "Setting", "columns_of", "settings_of", "short"]
 
 _NOT_COLUMN = {
     "layout", "pamd", "env", "scale", "seed", "decisions", "replay", "runtime",
-    "evaluate_every", "evaluate_episodes", "checkpoint_every", "log_every",
+    "evaluate_every", "evaluate_unit", "evaluate_episodes", "checkpoint_every", "log_every",
 }  # fmt: skip
 """Keys of a config that do not tell two methods apart: the setting, the seed, the version, how often a run writes."""
 

@@ -83,7 +83,7 @@ class Estimate(Quantity):
 
 
 def mean_and_error(values: Sequence[float] | Values) -> tuple[float, float | None]:
-    """Mean and one standard error over seeds, as the paper reports; one value has no error (None, not zero)."""
+    """Mean and one standard error over seeds, as the paper's figures show; one value has no error (None, not zero)."""
     array = np.asarray(values, dtype=np.float64)
     error = float(array.std(ddof=1)) / math.sqrt(array.size) if array.size > 1 else None
     return float(array.mean()), error

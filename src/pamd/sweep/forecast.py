@@ -116,7 +116,8 @@ def _evaluations(config: TrainConfig, decisions: int) -> float:
     repeat = config.env.action_repeat or 4
     length = (config.env.time_limit or EPISODE_FRAMES) / repeat
     share = EVALUATION_COST.get(config.scale, EVALUATION_COST["paper"])
-    return (decisions / config.evaluate_every + 1) * config.evaluate_episodes * length * share
+    between = config.evaluate_every * (length if config.evaluate_unit == "episodes" else 1)
+    return (decisions / between + 1) * config.evaluate_episodes * length * share
 
 
 def _rate_key(config: TrainConfig) -> tuple[str, str]:

@@ -16,8 +16,8 @@ class Every:
 
     period: int
 
-    def __call__(self, decisions: int) -> bool:
-        return decisions % self.period == 0
+    def __call__(self, count: int) -> bool:
+        return count % self.period == 0
 
 
 class Stopwatch:

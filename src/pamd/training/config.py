@@ -8,7 +8,7 @@ import json
 import re
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from pamd import durable
 from pamd.agent import AgentConfig, EncoderPart, Precision, Schedule
@@ -23,7 +23,9 @@ from pamd.version import __version__
 if TYPE_CHECKING:
     from pamd.envs.distractors.split import Report
 
-__all__ = ["Runtime", "TrainConfig", "config_text", "prepare", "read_config", "run_name"]
+__all__ = ["EvaluateUnit", "Runtime", "TrainConfig", "config_text", "prepare", "read_config", "run_name"]
+
+EvaluateUnit = Literal["decisions", "episodes"]
 
 LAYOUT = 2
 """The layout of config.json. Another one is refused."""
@@ -75,7 +77,9 @@ class TrainConfig:
     """The budget. A run can be extended, so the budget is not part of the run's identity."""
     replay: ReplayConfig = field(default_factory=ReplayConfig)
     evaluate_every: int = 10_000
-    """Decisions between evaluations."""
+    """Decisions, or training episodes, between evaluations."""
+    evaluate_unit: EvaluateUnit = "decisions"
+    """What `evaluate_every` counts."""
     evaluate_episodes: int = 10
     """Episodes of an evaluation."""
     checkpoint_every: int = 10_000
@@ -87,6 +91,7 @@ class TrainConfig:
     def __post_init__(self) -> None:
         for name in ("decisions", "evaluate_every", "evaluate_episodes", "checkpoint_every", "log_every"):
             check_whole("training", name, getattr(self, name), 1)
+        check_choice("training", "evaluate_unit", self.evaluate_unit, get_args(EvaluateUnit))
         check_whole("training", "seed", self.seed, 0)
         object.__setattr__(self, "env", resolve_env(self.env))
         object.__setattr__(self, "method", self.method.resolved)

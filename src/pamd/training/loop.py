@@ -142,12 +142,12 @@ def _begin_or_restore(session: Session, observer: Observer) -> None:
 
 def _loop(session: Session, observer: Observer, stop: Stop) -> None:
     config, run, clock = session.config, session.run, Stopwatch()
-    evaluation_due, checkpoint_due = Every(config.evaluate_every), Every(config.checkpoint_every)
+    checkpoint_due = Every(config.checkpoint_every)
     run.write_status("running", **session.budget._asdict())
     saved_at = session.budget.decisions
     while True:
         decisions, last = session.budget.decisions, session.budget.decisions >= config.decisions
-        if (evaluation_due(decisions) or last) and session.evaluated_at != decisions and not stop.asked:
+        if (_evaluation_due(session) or last) and session.evaluated_at != decisions and not stop.asked:
             _evaluate(session, clock, stop, last)
         if decisions != saved_at and (checkpoint_due(decisions) or session.replay.needs_sync or last or stop.asked):
             _check_finite(session)  # what is saved must be from before a divergence
@@ -163,6 +163,14 @@ def _loop(session: Session, observer: Observer, stop: Stop) -> None:
         learn(session, clock)
         _say_once(session, observer)
         observer.progress(session)
+
+
+def _evaluation_due(session: Session) -> bool:
+    """Whether an evaluation is due now. Counted in episodes, it is due before a training episode begins."""
+    due = Every(session.config.evaluate_every)
+    if session.config.evaluate_unit == "decisions":
+        return due(session.budget.decisions)
+    return session.episode_length == 0 and due(session.env.episode)
 
 
 def _say_once(session: Session, observer: Observer) -> None:
