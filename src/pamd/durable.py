@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from typing import IO
 
 from pamd.errors import ResourceError
 
-__all__ = ["append", "check_directory", "read", "replace", "sync", "sync_directory", "write"]
+__all__ = ["append", "check_directory", "open_file", "read", "replace", "sync", "sync_directory", "write"]
 
 
 def check_directory(path: Path, what: str) -> None:
@@ -21,9 +22,14 @@ def check_directory(path: Path, what: str) -> None:
         raise ResourceError(f"{what} {path} cannot be written: no permission in {there}")
 
 
+def open_file(path: Path, mode: str) -> IO[bytes]:
+    """Open a file as bytes. A symbolic link is an error: what it leads to is not part of the run."""
+    return open(path, mode, opener=_no_link)
+
+
 def read(path: Path) -> bytes:
-    """The content of a file. A symbolic link is an error: what it leads to is not part of the run."""
-    with open(path, "rb", opener=_no_link) as file:
+    """The content of a file."""
+    with open_file(path, "rb") as file:
         return file.read()
 
 
@@ -49,7 +55,7 @@ def _no_link(path: str, flags: int) -> int:
 
 def write(path: Path, data: bytes) -> None:
     """Write a new file and make its content durable."""
-    with open(path, "wb", opener=_no_link) as file:
+    with open_file(path, "wb") as file:
         file.write(data)
         file.flush()
         os.fsync(file.fileno())

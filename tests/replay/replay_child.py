@@ -6,6 +6,7 @@ import json
 import os
 import sys
 from pathlib import Path
+from typing import Any
 
 from replay_reference import ACTION_DIM, play, random_events
 
@@ -16,7 +17,7 @@ SHAPE = (3, 48, 48)
 EVENTS = 3000
 
 
-def kept_states(directory: Path) -> list[dict[str, int]]:
+def kept_states(directory: Path) -> list[dict[str, Any]]:
     """What the two newest checkpoints hold, oldest first."""
     paths = sorted(directory.glob("checkpoint-*.json"))
     return [json.loads(path.read_text()) for path in paths][-2:]

@@ -12,7 +12,7 @@ import errno
 import json
 import os
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
@@ -40,7 +40,7 @@ __all__ = [
 C = TypeVar("C")
 
 MANIFEST = "replay.json"
-VERSION = 1
+VERSION = 2
 
 
 @dataclass(frozen=True)
@@ -50,7 +50,9 @@ class State:
     written: int
     """Frames written so far, overwritten ones included."""
     transitions: int
-    """The number of transitions that could be sampled: a checksum of the files."""
+    """The number of transitions that could be sampled."""
+    checks: dict[str, str] = field(compare=False)
+    """By column, the checksums of its blocks. Those of a checkpoint are the ones that count."""
 
     def __post_init__(self) -> None:
         if not 0 <= self.transitions <= self.written:
@@ -84,7 +86,7 @@ class Manifest:
     @property
     def state(self) -> State:
         """The state at the last sync; empty if there was none."""
-        return self.syncs[-1] if self.syncs else State(0, 0)
+        return self.syncs[-1] if self.syncs else State(0, 0, {})
 
     def synced(self, state: State) -> Manifest:
         """The manifest after one more sync. A second sync at the same point changes nothing."""
@@ -103,8 +105,9 @@ class Manifest:
         if not path.is_file():
             raise ReplayError(f"{directory} holds no replay: {MANIFEST} is missing")
         try:
-            data = json.loads(path.read_bytes())
-        except ValueError as error:
+            with explained(directory):
+                data = json.loads(durable.read(path))
+        except (ValueError, RecursionError) as error:
             raise ReplayError(f"{path} is not valid JSON: {error}") from None
         version = data.get("version") if isinstance(data, dict) else None
         if version != VERSION:
@@ -119,7 +122,7 @@ class Manifest:
                 f"the checkpoint belongs to {state.written} written frames ({state.transitions} transitions); "
                 f"{directory} holds the syncs {held}"
             )
-        return self._with(self.syncs[: self.syncs.index(state) + 1])
+        return self._with((*self.syncs[: self.syncs.index(state)], state))
 
     def _with(self, syncs: tuple[State, ...]) -> Manifest:
         return dataclasses.replace(self, syncs=syncs)
@@ -134,7 +137,7 @@ def create(directory: Path, layout: Layout) -> None:
             (directory / name).unlink(missing_ok=True)
         try:
             for column in layout.columns.values():
-                with open(directory / column.file, "wb") as file:
+                with durable.open_file(directory / column.file, "wb") as file:
                     file.truncate(layout.slots * column.row_bytes)
         except OSError:
             for column in layout.columns.values():
@@ -168,7 +171,7 @@ class Piece(NamedTuple):
 
 def write(directory: Path, column: Column, pieces: Iterable[Piece], slots: int) -> None:
     """Make the pieces durable in the column's file."""
-    with explained(directory), open(directory / column.file, "r+b") as file:
+    with explained(directory), durable.open_file(directory / column.file, "r+b") as file:
         for at, rows in _placed(pieces, slots):
             file.seek(at * column.row_bytes)
             file.write(rows)
@@ -178,10 +181,10 @@ def write(directory: Path, column: Column, pieces: Iterable[Piece], slots: int) 
 
 def read(directory: Path, column: Column, pieces: Iterable[Piece], slots: int) -> None:
     """Fill the pieces from the column's file, each one before the next is requested."""
-    with explained(directory), open(directory / column.file, "rb") as file:
+    with explained(directory), durable.open_file(directory / column.file, "rb") as file:
         for at, rows in _placed(pieces, slots):
             file.seek(at * column.row_bytes)
-            got = file.readinto(rows)
+            got = file.readinto(rows)  # type: ignore[attr-defined]
             if got != len(rows):
                 raise ReplayError(f"{directory / column.file} ended {len(rows) - got} bytes too early")
 

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from pamd import durable
 from pamd.replay import files
 from pamd.replay.layout import Layout
 from pamd.replay.ring import Counters
@@ -77,8 +78,9 @@ class MappedFrames(Frames):
         with files.explained(directory):
             # A view as a plain array: np.memmap itself adds overhead to every operation.
             shape = (layout.slots, *column.row_shape)
-            self._rows = np.asarray(np.memmap(path, column.dtype, "r", shape=shape))
-            self._handle = os.open(path, os.O_RDONLY if read_only else os.O_RDWR)
+            with durable.open_file(path, "rb") as file:
+                self._rows = np.asarray(np.memmap(file, column.dtype, "r", shape=shape))
+            self._handle = os.open(path, (os.O_RDONLY if read_only else os.O_RDWR) | os.O_NOFOLLOW)
         weakref.finalize(self, os.close, self._handle)
         self._directory = directory
         self._row_bytes = column.row_bytes

@@ -10,6 +10,7 @@ import dataclasses
 import os
 from pathlib import Path
 
+from pamd import durable
 from pamd.config import check_whole
 from pamd.errors import ReplayError
 from pamd.replay.files import Manifest, check, explained
@@ -49,6 +50,6 @@ def _grown(manifest: Manifest, capacity: int, directory: Path) -> Layout:
 def _resize(directory: Path, layout: Layout) -> None:
     with explained(directory):
         for column in layout.columns.values():
-            with open(directory / column.file, "r+b") as file:
+            with durable.open_file(directory / column.file, "r+b") as file:
                 file.truncate(layout.slots * column.row_bytes)
                 os.fsync(file.fileno())

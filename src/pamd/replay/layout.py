@@ -10,7 +10,17 @@ from typing import NamedTuple
 from pamd.config import check_choice, check_whole
 from pamd.errors import ConfigError
 
-__all__ = ["ASSUMED_RATIO", "CHUNK", "DTYPES", "MINIMUM_MARGIN", "STORAGES", "Column", "Layout", "ReplayConfig"]
+__all__ = [
+    "ASSUMED_RATIO",
+    "CHECK",
+    "CHUNK",
+    "DTYPES",
+    "MINIMUM_MARGIN",
+    "STORAGES",
+    "Column",
+    "Layout",
+    "ReplayConfig",
+]
 
 STORAGES = ("memory", "mmap", "compressed")
 
@@ -19,6 +29,9 @@ DTYPES = {"uint8": ("frames.u8", "u1"), "float32": ("frames.f32", "<f4")}
 
 # Frames that are compressed together. A larger chunk compresses better, but sampling decompresses more unneeded frames.
 CHUNK = 4
+
+CHECK = "<u4"
+"""The numpy type of a frame's checksum; it is kept in memory alone."""
 
 # The assumed compression ratio; plain backgrounds reach 4. Up to SMALL bytes nothing is assumed.
 ASSUMED_RATIO = 3
@@ -119,7 +132,8 @@ class Layout:
         # The chunks, begin and end of each, and the incomplete chunk.
         compressed = self.chunk_memory + 16 * self.chunks + CHUNK * frame
         frames = {"memory": self.capacity * frame, "mmap": 0, "compressed": compressed}[self.storage]
-        return frames + self.capacity * sum(column.row_bytes for column in self.step_columns.values())
+        steps = sum(column.row_bytes for column in self.step_columns.values())
+        return frames + self.capacity * (steps + int(CHECK[-1]))
 
     @property
     def chunks(self) -> int:

@@ -89,10 +89,12 @@ class Replay:
         state: Mapping[str, Any] | None = None,
         read_only: bool = False,
         storage: str | None = None,
+        verify: bool = True,
     ) -> Replay:
         """The replay as it was at the last sync, or at that of a checkpoint's `state`, which is one of the last two.
 
-        `storage` may differ from the one it was written with; `mmap` reads a large replay without loading it.
+        `storage` may differ from the one it was written with; `mmap` reads a large replay without loading it. Every
+        byte of the window is verified, unless `verify` is False; a replay that is not read-only is always verified.
         """
         place = Path(directory)
         manifest = files.Manifest.load(place)
@@ -104,7 +106,8 @@ class Replay:
         if state is not None:
             manifest = manifest.at(files.State.of(state), place)
         check_resources(layout_forecast(layout), None if read_only else place)
-        replay = Replay(_loaded(manifest, place, read_only), manifest, read_only)
+        loaded = _loaded(manifest, place, read_only, verify=verify or not read_only)
+        replay = Replay(loaded, manifest, read_only)
         if not read_only:
             # From now on the files follow this run; a sync after `state` is no longer valid.
             manifest.save(place)
@@ -177,7 +180,7 @@ class Replay:
         """
         return self._filled(self._ring.draw(batch_size, rng), buffer, n_step, gamma)
 
-    def sync(self) -> dict[str, int]:
+    def sync(self) -> dict[str, Any]:
         """Make all frames durable; returns the state for the checkpoint.
 
         Call this once per checkpoint, and complete the checkpoint before the next frame. From then on only the last two
@@ -189,7 +192,7 @@ class Replay:
         # The last frame had no step yet at the sync before. Frames that left the window are not needed.
         first = max(self._manifest.state.written - 1, self._ring.start)
         self._storage.save(first, self.written)
-        state = files.State(self.written, len(self))
+        state = files.State(self.written, len(self), self._storage.checks(self._ring.start, self.written))
         manifest = self._manifest.synced(state)
         manifest.save(place)
         self._manifest = manifest
@@ -200,7 +203,7 @@ class Replay:
             raise ReplayError("this replay was opened read-only")
         self._check_margin()
         # The frame comes first: if the disk is full, nothing else has changed.
-        self._storage.frames.write(self.written, frame)
+        self._storage.write_frame(self.written, frame)
         self._ring.append(age)
 
     def _check_margin(self) -> None:
@@ -243,15 +246,18 @@ class Replay:
         return buffers.fill(self._storage, self._ring, counters, n_step, gamma)
 
 
-def _loaded(manifest: files.Manifest, directory: Path, read_only: bool) -> Storage:
-    """The storage with the window of `manifest` loaded and checked."""
+def _loaded(manifest: files.Manifest, directory: Path, read_only: bool, verify: bool) -> Storage:
+    """The storage with the window of `manifest` loaded, and verified by its checksums where `verify` is True."""
     layout, state = manifest.layout, manifest.state
     storage = Storage(layout, directory, read_only)
-    storage.load(max(0, state.written - layout.capacity), state.written)
+    first = max(0, state.written - layout.capacity)
+    storage.load(first, state.written)
     ring = Ring(storage.age, layout.frame_stack, state.written)
     ring.check()
     if ring.transitions != state.transitions:
         raise ReplayError(
             f"the files in {directory} give {ring.transitions} transitions, {state.transitions} were saved"
         )
+    if verify:
+        storage.verify(state.checks, first, state.written)
     return storage

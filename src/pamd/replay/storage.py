@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -10,11 +11,14 @@ from numpy.typing import NDArray
 
 from pamd.errors import ReplayError
 from pamd.replay import files
+from pamd.replay.checks import BlockChecks, checksum, damaged_blocks
 from pamd.replay.compressed import CompressedFrames
-from pamd.replay.frames import Frames, MappedFrames, MemoryFrames
-from pamd.replay.layout import Layout
+from pamd.replay.frames import Frame, Frames, MappedFrames, MemoryFrames
+from pamd.replay.layout import CHECK, Layout
 
 __all__ = ["Storage"]
+
+_READ_BYTES = 2**20
 
 
 class Storage:
@@ -36,12 +40,19 @@ class Storage:
         """[capacity]"""
         self.terminated: NDArray[np.uint8] = self._rings["terminated"]
         """[capacity]"""
+        self._frame_checks = np.zeros(layout.capacity, CHECK)
+        self._checks = BlockChecks({"frames": self._frame_checks, **self._rings})
 
     @property
     def place(self) -> Path:
         if self._directory is None:
             raise ReplayError("this replay has no directory: it is in memory only and cannot be saved")
         return self._directory
+
+    def write_frame(self, counter: int, frame: Frame) -> None:
+        """Store `frame` as frame `counter`. Its checksum is that of the given bytes, not of what the disk returns."""
+        self.frames.write(counter, frame)
+        self._frame_checks[counter % self.layout.capacity] = checksum(np.ascontiguousarray(frame))
 
     def write_step(self, counter: int, action: NDArray[np.float32], reward: float, terminated: bool) -> None:
         """Store the action that was taken in frame `counter` and its result."""
@@ -61,6 +72,29 @@ class Storage:
         self.frames.load(self.place, first, stop)
         for name, column in self.layout.step_columns.items():
             files.read(self.place, column, [files.Piece(self._rings[name], first, stop)], self.layout.slots)
+
+    def checks(self, first: int, stop: int) -> dict[str, str]:
+        """By column, the checksums of the blocks of frames `first` to `stop`."""
+        return self._checks.of(first, stop)
+
+    def verify(self, expected: Mapping[str, str], first: int, stop: int) -> None:
+        """Read frames `first` to `stop`, all in the window; ReplayError unless their checksums are `expected`."""
+        columns = self.layout.columns
+        at_once = max(1, _READ_BYTES // columns["frames"].row_bytes)
+        rows = np.empty((at_once, *self.layout.frame_shape), columns["frames"].dtype)
+        for begin in range(first, stop, at_once):
+            counters = np.arange(begin, min(stop, begin + at_once), dtype=np.int64)
+            self.frames.gather(counters, out=rows[: len(counters)])
+            self._frame_checks[counters % self.layout.capacity] = [checksum(row) for row in rows[: len(counters)]]
+        damaged = [
+            f"{columns[name].file}, frames {begin} to {end - 1}"
+            for name, begin, end in damaged_blocks(expected, self.checks(first, stop), first, stop)
+        ]
+        if damaged:
+            more = f" and {len(damaged) - 3} more blocks" if len(damaged) > 3 else ""
+            raise ReplayError(
+                f"the replay in {self.place} is damaged: {'; '.join(damaged[:3])}{more} are not what was written"
+            )
 
     def _frames(self, read_only: bool) -> Frames:
         if self.layout.storage == "mmap":
