@@ -6,6 +6,7 @@ import importlib
 import sys
 from collections.abc import Sequence
 
+from pamd.cli.unexpected import UNEXPECTED, unexpected
 from pamd.errors import PamdError, RunInterrupted, UnknownNameError
 
 __all__ = ["main"]
@@ -57,6 +58,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 2
     except KeyboardInterrupt:
         return 130
+    except Exception as error:
+        sys.stderr.write(f"pamd: {unexpected(error)}\n")
+        return UNEXPECTED
 
 
 def _dispatch(command: str, words: list[str]) -> int:

@@ -7,6 +7,8 @@ import os
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from pamd import durable
+
 __all__ = ["RunState", "newest_row", "read_state"]
 
 _TAIL = 16384
@@ -31,24 +33,26 @@ def read_state(run: Path) -> RunState:
     """Read a run directory, which may be incomplete or missing."""
     status = _status(run)
     evaluated, trained = newest_row(run / "eval.jsonl"), newest_row(run / "train.jsonl")
-    done = max(int(row.get("decisions", 0)) for row in (status, evaluated, trained))
+    counts = [row.get("decisions") for row in (status, evaluated, trained)]
+    done = max([count for count in counts if isinstance(count, int)], default=0)
     last = evaluated.get("return_mean")
+    last = float(last) if isinstance(last, int | float) else None
     return RunState(str(status.get("state", "")), done, last, str(status.get("error", "")))
 
 
 def newest_row(path: Path) -> dict[str, Any]:
     """The last complete row of a JSON-lines file; {} where there is none."""
     try:
-        with path.open("rb") as file:
+        with durable.open_file(path, "rb") as file:
             file.seek(max(0, os.fstat(file.fileno()).st_size - _TAIL))
             *lines, _ = file.read().split(b"\n")
         return dict(json.loads(lines[-1]))
-    except (OSError, ValueError, IndexError, TypeError):
+    except (OSError, ValueError, IndexError, TypeError, RecursionError):
         return {}
 
 
 def _status(run: Path) -> dict[str, Any]:
     try:
-        return dict(json.loads((run / "status.json").read_text()))
-    except (OSError, ValueError, TypeError):
+        return dict(json.loads(durable.read(run / "status.json")))
+    except (OSError, ValueError, TypeError, RecursionError):
         return {}

@@ -86,8 +86,8 @@ class RunDirectory:
         """Record which software carries on with the run, in versions.json."""
         file = self.path / "versions.json"
         try:
-            entries = list(json.loads(file.read_text()))
-        except (OSError, ValueError, TypeError):
+            entries = list(json.loads(durable.read(file)))
+        except (OSError, ValueError, TypeError, RecursionError):
             entries = []
         now = versions()
         if not entries or entries[-1] != now:
@@ -132,6 +132,6 @@ class RunDirectory:
     def status(self) -> dict[str, Any]:
         """The last status, or {} where none can be read."""
         try:
-            return dict(json.loads((self.path / "status.json").read_text()))
-        except (OSError, ValueError, TypeError):
+            return dict(json.loads(durable.read(self.path / "status.json")))
+        except (OSError, ValueError, TypeError, RecursionError):
             return {}
