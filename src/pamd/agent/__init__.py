@@ -2,7 +2,17 @@
 
 from __future__ import annotations
 
-from pamd.agent.agent import Agent
+from pamd.agent.agent import Agent, Parts, build_parts
 from pamd.agent.config import AgentConfig, EncoderPart, Precision, Schedule
+from pamd.agent.optimisers import stepped_parameters
 
-__all__ = ["Agent", "AgentConfig", "EncoderPart", "Precision", "Schedule"]
+__all__ = [
+    "Agent",
+    "AgentConfig",
+    "EncoderPart",
+    "Parts",
+    "Precision",
+    "Schedule",
+    "build_parts",
+    "stepped_parameters",
+]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -19,7 +19,38 @@ from pamd.optimisation import descend, load_optimiser
 from pamd.representation import CachedLatents, LatentEncoder, Representation
 from pamd.types import Batch, Loss
 
-__all__ = ["Agent"]
+__all__ = ["Agent", "Parts", "build_parts"]
+
+
+class Parts(NamedTuple):
+    """The networks of an agent."""
+
+    learner: Learner[Any]
+    representation: Representation
+    isolated: Representation | None
+    """The representation that has the metric loss, in a run that isolates it."""
+
+    def modules(self) -> nn.ModuleDict:
+        """The parts by name."""
+        return nn.ModuleDict({name: part for name, part in self._asdict().items() if part is not None})
+
+
+def build_parts(config: AgentConfig, observation_shape: tuple[int, ...], action_dim: int) -> Parts:
+    """Build the networks; their weights are drawn from torch's global generator."""
+
+    def build_encoder() -> LatentEncoder:
+        network = config.encoder.cls(config.encoder.options, observation_shape, method.latent_dim)
+        return LatentEncoder(network, method.latent_space, method.latent_dim)
+
+    method, cls = config.method, config.learner.cls
+    encoder = build_encoder()
+    learner = cls(config.learner.options, encoder, action_dim)
+    own = method.without_metric if config.isolate_metric else method
+    representation = Representation(own, encoder=encoder, action_dim=action_dim, slow_encoder=cls.slow_encoder)
+    if not config.isolate_metric:
+        return Parts(learner, representation, None)
+    second = Representation(method.metric_alone, encoder=build_encoder(), action_dim=action_dim)
+    return Parts(learner, representation, second)
 
 
 class Agent:
@@ -39,9 +70,9 @@ class Agent:
         # Weights are drawn from the seed alone, whatever the process has drawn before.
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(seed)
-            self.learner, self.representation, self.isolated = self._build()
-        parts = {"learner": self.learner, "representation": self.representation, "isolated": self.isolated}
-        self.nets = nn.ModuleDict({name: part for name, part in parts.items() if part is not None}).to(self.device)
+            parts = build_parts(config, self.observation_shape, action_dim)
+        self.learner, self.representation, self.isolated = parts
+        self.nets = parts.modules().to(self.device)
         self.generator = torch.Generator().manual_seed(seed)
         augmentation = config.learner.options.augmentation
         self.augment = augmentation.cls(augmentation.options)
@@ -133,23 +164,6 @@ class Agent:
             shifted = self.augment(batch.n_step.next_obs, self.generator)
             changes["n_step"] = dataclasses.replace(batch.n_step, next_obs=shifted)
         return dataclasses.replace(batch, **changes)
-
-    def _build(self) -> tuple[Learner[Any], Representation, Representation | None]:
-        config, method = self.config, self.config.method
-        cls = config.learner.cls
-        encoder = self._build_encoder()
-        learner = cls(config.learner.options, encoder, self.action_dim)
-        own = method.without_metric if config.isolate_metric else method
-        representation = Representation(own, encoder=encoder, action_dim=self.action_dim, slow_encoder=cls.slow_encoder)
-        if not config.isolate_metric:
-            return learner, representation, None
-        second = Representation(method.metric_alone, encoder=self._build_encoder(), action_dim=self.action_dim)
-        return learner, representation, second
-
-    def _build_encoder(self) -> LatentEncoder:
-        part, method = self.config.encoder, self.config.method
-        network = part.cls(part.options, self.observation_shape, method.latent_dim)
-        return LatentEncoder(network, method.latent_space, method.latent_dim)
 
     def _checked(self, obs: NDArray[Any]) -> tuple[bool, Tensor]:
         """Whether it is one observation, and a batch [B, ...] of it."""

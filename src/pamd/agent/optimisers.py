@@ -13,32 +13,45 @@ from pamd.learners import Learner
 from pamd.optimisation import adam
 from pamd.representation import Representation
 
-__all__ = ["make_optimisers"]
+__all__ = ["make_optimisers", "stepped_parameters"]
+
+_MODELS = ("model", "isolated_model")
+"""The optimisers of latent models, which alone have weight decay."""
+
+
+def stepped_parameters(
+    config: AgentConfig, learner: Learner[Any], representation: Representation, isolated: Representation | None
+) -> dict[str, list[nn.Parameter]]:
+    """The parameters of each of the agent's optimisers; the learner's own optimisers are not among them.
+
+    Sequential: the encoder is in the critic's Adam and in the representation's, with a state in each. Joint: one state.
+    """
+    joint = config.schedule == "joint"
+    encoder, metric, model = _parameters(representation)
+    with_critic = joint or config.method.metric_in == "critic"
+    stepped = {"critic": [*encoder, *learner.critic_parameters(), *(metric if with_critic else [])]}
+    own = [] if with_critic else metric
+    if not joint and (model or own):
+        stepped["representation"] = [*encoder, *own]
+    if model:
+        stepped["model"] = model
+    if isolated is not None:
+        encoder, metric, model = _parameters(isolated)
+        stepped["isolated"] = [*encoder, *metric]
+        if model:
+            stepped["isolated_model"] = model
+    return stepped
 
 
 def make_optimisers(
     config: AgentConfig, learner: Learner[Any], representation: Representation, isolated: Representation | None
 ) -> dict[str, torch.optim.Optimizer]:
-    """The optimisers by name.
-
-    Sequential: the encoder is in the critic's Adam and in the representation's, with a state in each. Joint: one state.
-    """
-    rate, decay, joint = config.learner.options.learning_rate, config.method.weight_decay, config.schedule == "joint"
-    encoder, metric, model = _parameters(representation)
-    with_critic = joint or config.method.metric_in == "critic"
+    """The optimisers by name: the agent's and the learner's own."""
+    rate, decay = config.learner.options.learning_rate, config.method.weight_decay
     optimisers: dict[str, torch.optim.Optimizer] = {
-        "critic": adam([*encoder, *learner.critic_parameters(), *(metric if with_critic else [])], rate)
+        name: adam(parameters, rate, weight_decay=decay if name in _MODELS else 0.0)
+        for name, parameters in stepped_parameters(config, learner, representation, isolated).items()
     }
-    own = [] if with_critic else metric
-    if not joint and (model or own):
-        optimisers["representation"] = adam([*encoder, *own], rate)
-    if model:
-        optimisers["model"] = adam(model, rate, weight_decay=decay)
-    if isolated is not None:
-        encoder, metric, model = _parameters(isolated)
-        optimisers["isolated"] = adam([*encoder, *metric], rate)
-        if model:
-            optimisers["isolated_model"] = adam(model, rate, weight_decay=decay)
     learner.optimisers = learner.make_optimisers()
     if taken := sorted(optimisers.keys() & learner.optimisers):
         raise ConfigError(f"learner {type(learner).__name__} has an optimiser called {taken[0]!r}, as the agent does")

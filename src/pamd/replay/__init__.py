@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pamd.replay.layout import Layout, ReplayConfig
 from pamd.replay.replay import Replay
-from pamd.replay.resources import Forecast, available_disk, available_memory, check_resources, forecast
+from pamd.replay.resources import Forecast, available_disk, available_memory, check_resources, disk_taken, forecast
 
 __all__ = [
     "Forecast",
@@ -14,5 +14,6 @@ __all__ = [
     "available_disk",
     "available_memory",
     "check_resources",
+    "disk_taken",
     "forecast",
 ]

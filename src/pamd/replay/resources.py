@@ -10,7 +10,15 @@ from pathlib import Path
 from pamd.errors import ResourceError
 from pamd.replay.layout import DTYPES, Layout, ReplayConfig
 
-__all__ = ["Forecast", "available_disk", "available_memory", "check_resources", "forecast", "layout_forecast"]
+__all__ = [
+    "Forecast",
+    "available_disk",
+    "available_memory",
+    "check_resources",
+    "disk_taken",
+    "forecast",
+    "layout_forecast",
+]
 
 _PROC = Path("/proc")
 _CGROUPS = Path("/sys/fs/cgroup")
@@ -58,7 +66,7 @@ def check_resources(forecast: Forecast, directory: str | os.PathLike[str] | None
         )
     if directory is None:
         return
-    disk = available_disk(directory) + _already_taken(Path(directory))
+    disk = available_disk(directory) + disk_taken(Path(directory))
     if forecast.bytes_disk > disk:
         raise ResourceError(
             f"the replay will need {_gigabytes(forecast.bytes_disk)} of disk in {directory} "
@@ -115,8 +123,8 @@ def _left_in(group: Path, limit_name: str, usage_name: str, cache_name: str) -> 
     return max(0, int(limit[0]) - int(usage[0]) + int(statistics.get(cache_name, 0)))
 
 
-def _already_taken(directory: Path) -> int:
-    """The present size of the files of a replay in `directory`, which are sparse until they are full."""
+def disk_taken(directory: Path) -> int:
+    """The present bytes on disk of the replay in `directory`. Its files are sparse until they are full."""
     layouts = [Layout(2, 0, (1,), action_dim=1, frame_stack=1, storage="memory", dtype=dtype) for dtype in DTYPES]
     paths = {directory / column.file for layout in layouts for column in layout.columns.values()}
     return sum(path.stat().st_blocks * 512 for path in paths if path.is_file())

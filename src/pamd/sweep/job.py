@@ -68,7 +68,9 @@ def run_job(config: str, runs: str) -> Outcome:
         if not directory.is_dir():
             raise RunError(f"{directory} does not exist here; --runs must be storage that all machines share")
         parsed = from_json(TrainConfig, config, "the config of a run")
-        _wait_for(RunDirectory.create(directory, parsed))
+        path = directory / run_name(parsed)
+        if (path / "config.json").exists():
+            _wait_for(path)
         train(parsed, directory)
     except RunInterrupted as stopped:
         return Outcome("interrupted", str(stopped))
@@ -83,8 +85,9 @@ def run_job(config: str, runs: str) -> Outcome:
     return Outcome("finished")
 
 
-def _wait_for(run: RunDirectory) -> None:
-    """Return once the run is unlocked; RunError where another process keeps it locked."""
+def _wait_for(path: Path) -> None:
+    """Return once the run in `path` is unlocked; RunError where another process keeps it locked."""
+    run = RunDirectory.open(path)
     deadline = time.monotonic() + _PATIENCE
     while True:
         try:

@@ -13,8 +13,9 @@ from pamd.replay import Replay
 from pamd.representation.meters import read_meters, warnings
 from pamd.training import checkpoint
 from pamd.training.clock import Every, Stopwatch
-from pamd.training.config import Runtime, TrainConfig, prepare
+from pamd.training.config import Runtime, TrainConfig, prepare, run_name
 from pamd.training.evaluate import evaluate
+from pamd.training.preflight import check_run
 from pamd.training.run import RunDirectory
 from pamd.training.session import Session, replay_plan
 from pamd.training.signals import Stop, stop_signals
@@ -48,7 +49,11 @@ def train(config: TrainConfig, root: str | Path = "runs", observer: Observer | N
 
     A finished run of the same config with a smaller budget is extended to this one.
     """
-    run, watching = RunDirectory.create(Path(root), prepare(config)), observer or _Nobody()
+    config, watching = prepare(config), observer or _Nobody()
+    directory = Path(root) / run_name(config)
+    if not directory.exists():
+        check_run(config, directory)  # A run that is refused leaves no directory.
+    run = RunDirectory.create(Path(root), config)
     if run.config.decisions > config.decisions and not _finished(run):
         watching.say(f"{run.path} has a larger budget, {run.config.decisions} decisions, and continues to it")
     return _run(run, watching)
@@ -73,6 +78,8 @@ def _run(run: RunDirectory, observer: Observer) -> Path:
     if _finished(run):
         observer.say(f"{run.path} is finished already, with {run.config.decisions} decisions")
         return run.path
+    if not run.new:
+        check_run(run.config, run.path)
     with run.locked(), torch_threads(run.config.runtime.threads) as threads:
         session = _open(run, threads, observer)
         try:
@@ -82,8 +89,9 @@ def _run(run: RunDirectory, observer: Observer) -> Path:
         except RunInterrupted:
             run.write_status("interrupted", **session.budget._asdict())
             raise
-        except PamdError as error:
-            run.write_status("failed", error=str(error), **session.budget._asdict())
+        except Exception as error:
+            reason = str(error) if isinstance(error, PamdError) else f"{type(error).__name__}: {error}"
+            run.write_status("failed", error=reason, **session.budget._asdict())
             raise
         finally:
             session.close()
@@ -92,7 +100,8 @@ def _run(run: RunDirectory, observer: Observer) -> Path:
 
 def _finished(run: RunDirectory) -> bool:
     status = run.status()
-    return status.get("state") == "finished" and status.get("decisions", 0) >= run.config.decisions
+    decisions = status.get("decisions")
+    return status.get("state") == "finished" and isinstance(decisions, int) and decisions >= run.config.decisions
 
 
 def _open(run: RunDirectory, threads: int, observer: Observer) -> Session:

@@ -1,0 +1,176 @@
+"""The memory and disk of a run, forecast before its directory exists."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+import os
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import torch
+from torch.overrides import TorchFunctionMode
+
+from pamd.agent import AgentConfig, build_parts, stepped_parameters
+from pamd.config import to_tree
+from pamd.errors import ConfigError, ResourceError
+from pamd.replay import available_disk, available_memory, disk_taken, forecast
+from pamd.training import checkpoint
+from pamd.training.config import TrainConfig
+from pamd.training.session import device_of, replay_plan
+
+__all__ = ["Needs", "check_run", "run_needs"]
+
+ACTIONS = 1
+"""The least number of actions: the task's own is known only after it has been built, and changes little."""
+THREADS_PER_CORE = 4
+"""More threads than this many per core only wait for one another."""
+
+_WIDTHS = (
+    "learner.options.hidden",
+    "encoder.options.filters",
+    "encoder.options.hidden",
+    "method.latent_dim",
+    "method.ensemble",
+    "method.distance.options.hidden",
+    "env.size",
+    "env.frame_stack",
+)
+_FIELDS = {
+    "replay": ("replay.capacity", "checkpoint_every", "decisions", "env.size"),
+    "networks": _WIDTHS,
+    "checkpoints": _WIDTHS,
+    "batch": ("learner.options.batch", "env.size", "env.frame_stack", "encoder.options.filters"),
+}
+"""The fields that decide each share."""
+
+
+class Needs(NamedTuple):
+    """Bytes that a run takes at least, by what takes them."""
+
+    memory: dict[str, int]
+    disk: dict[str, int]
+
+
+def check_run(config: TrainConfig, directory: Path) -> None:
+    """ResourceError, with the forecast, where this machine cannot hold the run that is in `directory` or will be."""
+    cores, threads = os.cpu_count() or 1, config.runtime.threads
+    if threads is not None and threads > THREADS_PER_CORE * cores:
+        most = f"{THREADS_PER_CORE * cores} on a machine with {cores} cores"
+        raise ConfigError(f"runtime: threads must be at most {most}, got {threads}")
+    needs = run_needs(config)
+    _check(config, "memory", needs.memory, available_memory())
+    kept = sum(file.stat().st_size for path in checkpoint.all_in(directory / "checkpoints") for file in path.iterdir())
+    _check(config, "disk", needs.disk, available_disk(directory) + disk_taken(directory / "replay") + kept)
+
+
+def run_needs(config: TrainConfig) -> Needs:
+    """The forecast: replay, networks with gradients and optimiser states, the largest batch, and checkpoints."""
+    channels, *rest = config.env.observation_shape
+    capacity, margin = replay_plan(config)
+    replay = forecast(capacity, (channels // config.env.frame_stack, *rest), ACTIONS, margin)
+    sizes = _sizes(config)
+    saved = sizes.weights + sizes.moments
+    memory = {"replay": replay.bytes_memory, "checkpoints": saved}
+    if device_of(config.runtime.device).type == "cpu":
+        memory |= {"networks": saved + sizes.gradients, "batch": _batch(config, sizes.features)}
+    # While a new checkpoint is written, the kept ones are still there.
+    return Needs(memory, {"replay": replay.bytes_disk, "checkpoints": (checkpoint.KEPT + 1) * saved})
+
+
+class _Sizes(NamedTuple):
+    """Bytes of the networks, and the number of features of the encoder."""
+
+    weights: int
+    gradients: int
+    moments: int
+    features: int
+
+
+def _sizes(config: TrainConfig) -> _Sizes:
+    """The sizes of the networks. They are linear in the members of the ensemble, so two members tell them all."""
+    agent, members = config.agent, config.method.ensemble
+    if members <= 2:
+        return _outlined(config, agent)
+    one, two = (
+        _outlined(config, dataclasses.replace(agent, method=dataclasses.replace(agent.method, ensemble=n)))
+        for n in (1, 2)
+    )
+    return _Sizes(*(a + (members - 1) * (b - a) for a, b in zip(one, two, strict=True)))
+
+
+def _outlined(config: TrainConfig, agent: AgentConfig) -> _Sizes:
+    try:
+        with torch.device("meta"), _WithoutValues():
+            parts = build_parts(agent, config.env.observation_shape, ACTIONS)
+    except (RuntimeError, OverflowError, TypeError, ValueError, MemoryError) as error:
+        reason = str(error).splitlines()[0]
+        raise ResourceError(f"the networks cannot be built: {reason} ({_values(config, _WIDTHS)})") from None
+    stepped = [p for group in stepped_parameters(agent, *parts).values() for p in group]
+    known = {id(p) for p in stepped}
+    stepped += [p for p in parts.learner.parameters() if p.requires_grad and id(p) not in known]
+    return _Sizes(
+        weights=_bytes(parts.modules().state_dict().values()),
+        gradients=_bytes({id(p): p for p in stepped}.values()),
+        moments=2 * _bytes(stepped),  # Adam's, in each optimiser that steps the parameter
+        features=parts.representation.encoder.feature_dim,
+    )
+
+
+_ELEMENTWISE = (torch.log, torch.Tensor.log)
+"""Functions that keep the shape, and that torch computes slowly where there are no values."""
+
+
+class _WithoutValues(TorchFunctionMode):
+    """Refuses a tensor that is larger than the memory, and computes no orthogonal weights: only shapes matter."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._most = available_memory()
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        if func is torch.linalg.qr:
+            (matrix,) = args
+            return matrix, matrix.new_empty(matrix.shape[-1], matrix.shape[-1])
+        if func in _ELEMENTWISE:
+            return args[0]
+        result = func(*args, **(kwargs or {}))
+        if isinstance(result, torch.Tensor) and (size := result.numel() * result.element_size()) > self._most:
+            raise MemoryError(f"one tensor {list(result.shape)} takes {size / 1e9:,.1f} GB of memory")
+        return result
+
+
+def _batch(config: TrainConfig, features: int) -> int:
+    """A batch as bytes and as floats, and its features, for the states and for the next states."""
+    pixels = math.prod(config.env.observation_shape)
+    return 2 * config.learner.options.batch * (pixels + 4 * pixels + 4 * features)
+
+
+def _bytes(tensors: Iterable[torch.Tensor]) -> int:
+    return sum(tensor.numel() * tensor.element_size() for tensor in tensors)
+
+
+def _check(config: TrainConfig, what: str, needs: Mapping[str, int], available: int) -> None:
+    total = sum(needs.values())
+    if total <= available:
+        return
+    largest = max(needs, key=lambda name: needs[name])
+    shares = ", ".join(f"{name} {amount / 1e9:,.1f} GB" for name, amount in needs.items())
+    hint = ", or use --set replay.storage=mmap" if (what, largest) == ("memory", "replay") else ""
+    raise ResourceError(
+        f"the run will need at least {total / 1e9:,.1f} GB of {what} ({shares}), and {available / 1e9:,.1f} GB are "
+        f"available: lower one of {_values(config, _FIELDS[largest])}{hint}"
+    )
+
+
+def _values(config: TrainConfig, names: tuple[str, ...]) -> str:
+    """The fields of that name which `config` has, with their values, as `--set` names them."""
+    found = []
+    for name in names:
+        value: Any = to_tree(config)
+        for key in name.split("."):
+            value = value.get(key) if isinstance(value, dict) else None
+        if value is not None:
+            found.append(f"{name.replace('options.', '')}={value}")
+    return ", ".join(found)
