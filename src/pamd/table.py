@@ -20,8 +20,10 @@ _LATEX = {
     **{character: f"\\{character}" for character in "&%$#_{}"},
     **{"~": r"\textasciitilde{}", "^": r"\textasciicircum{}", "\\": r"\textbackslash{}"},
     **{"±": r"$\pm$", "≈": r"$\approx$", "—": "--", "[": "{[}", "]": "{]}"},
-    **{"<": "$<$", ">": "$>$", "≥": r"$\geq$"},
+    **{"<": "$<$", ">": "$>$", "≥": r"$\geq$", "*": "{*}"},
 }
+
+_FORMULA = ("=", "+", "-", "@", "\t", "\n")
 
 _LONG = 30
 """A browser may break a cell with more characters into lines."""
@@ -76,13 +78,13 @@ class Table:
         return f'<div class=wide tabindex=0 role=region aria-label="{html.escape(self.title)}">{table}</div>{notes}'
 
     def csv(self) -> str:
-        """Numbers alone: a quantity has a column for each of its parts."""
+        """Numbers alone: a quantity has a column for each of its parts. Text that looks like a formula is quoted."""
         heads: list[str] = []
         columns: list[list[str]] = []
         for name, cells in zip(self.columns, self._cells(), strict=True):
             found = [cell.parts() if isinstance(cell, Quantity) else {"": cell} for cell in cells if cell is not None]
             for part in dict.fromkeys(part for parts in found for part in parts) or [""]:
-                heads.append(f"{name} {part}".strip())
+                heads.append(_no_formula(f"{name} {part}".strip()))
                 columns.append([_number(_part(cell, part)) for cell in cells])
         text = io.StringIO()
         csv.writer(text, lineterminator="\n").writerows([heads, *zip(*columns, strict=True)])
@@ -165,7 +167,15 @@ def _part(cell: Value, part: str) -> str | float | None:
 
 def _number(value: str | float | None) -> str:
     """Six digits are more than a few seeds can tell, and the same on every machine."""
+    if isinstance(value, str):
+        return _no_formula(value)
     return "" if value is None else f"{value:.6g}" if isinstance(value, float) else str(value)
+
+
+def _no_formula(text: str) -> str:
+    """Spreadsheets compute a text that begins like a formula; a quote in front makes it text again."""
+    text = text.replace("\r", "\n")  # csv does not quote it, and many readers begin a new row there
+    return f"'{text}" if text.startswith(_FORMULA) else text
 
 
 def _html_cell(text: str) -> str:

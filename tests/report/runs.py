@@ -7,7 +7,7 @@ import zlib
 from pathlib import Path
 from typing import Any
 
-from pamd.report.layout import read_config
+from pamd.report.layout import parse_config
 
 DEMO = Path(__file__).parents[2] / "results" / "demo"
 (PAMD,) = DEMO.glob("cheetah_run_dbc-det+pamd_s0_*")
@@ -27,7 +27,8 @@ def write_run(
 ) -> Path:
     """A run with one evaluation of two episodes per value, `every` decisions; `changes` are dotted keys with __."""
     values = [0.0, 10.0, 20.0] if values is None else values
-    config = read_config((PAMD if "pamd" in method else PLAIN) / "config.json")
+    template = (PAMD if "pamd" in method else PLAIN) / "config.json"
+    config = parse_config(json.loads(template.read_text()), str(template))
     config |= {"pamd": "0.0.0", "seed": seed, "decisions": 2000, "evaluate_every": every}
     config["method"]["name"] = method
     for key, value in changes.items():

@@ -13,7 +13,8 @@ import pytest
 from tests.report.runs import DEMO, PAMD, write_first_layout, write_run
 
 from pamd.errors import RunError
-from pamd.report.load import display_name, load_run, load_runs
+from pamd.report.load import load_run, load_runs
+from pamd.report.run import display_name
 
 
 def test_the_committed_runs_are_found_below_their_directory() -> None:
@@ -46,7 +47,7 @@ def test_a_half_written_last_line_is_left_out_and_said(tmp_path: Path) -> None:
         (b"\0\0\0\0", "line 4 is damaged"),
         (b'{"decisions": 30', "line 4 is damaged"),
         (b"", "line 4 is damaged"),
-        (b'{"decisions": 3000}', "line 4: frames must be a number, got None"),
+        (b'{"decisions": 3000}', "line 4: frames must be a whole number of at least 0, got None"),
         (b'{"decisions": 1500, "frames": 1, "updates": 1, "returns": [1]}', "1500 come after 2000"),
         (b'{"decisions": 3000, "frames": 1, "updates": 1, "returns": [NaN]}', "finite"),
         (b'{"decisions": 3000, "frames": 1, "updates": 1, "returns": []}', "finite"),
@@ -136,8 +137,14 @@ def test_a_value_of_another_type_is_named(tmp_path: Path, change: dict[str, Any]
     [
         ("5", "must be a record, got 5"),
         ('{"decisions": 9000, "frames": 9, "updates": 9}', "returns must be finite numbers, got []"),
-        ('{"decisions": "abc", "frames": 9, "updates": 9, "returns": [1]}', "decisions must be a number, got 'abc'"),
-        ('{"decisions": 9000, "frames": "abc", "updates": 9, "returns": [1]}', "frames must be a number, got 'abc'"),
+        (
+            '{"decisions": "abc", "frames": 9, "updates": 9, "returns": [1]}',
+            "decisions must be a whole number of at least 0, got 'abc'",
+        ),
+        (
+            '{"decisions": 9000, "frames": "abc", "updates": 9, "returns": [1]}',
+            "frames must be a whole number of at least 0, got 'abc'",
+        ),
         ('{"decisions": 9000, "frames": 9, "updates": 9, "returns": ["a"]}', "returns must be finite numbers"),
     ],
 )

@@ -10,8 +10,8 @@ from typing import Any
 from pamd import durable, published
 from pamd.experiments import Experiment
 from pamd.report import page, results
-from pamd.report.aggregate import Comparison, compare
-from pamd.report.load import load_runs
+from pamd.report.aggregate import Comparison, compare_found
+from pamd.report.load import read_runs
 
 __all__ = ["write_artefact"]
 
@@ -23,9 +23,11 @@ def write_artefact(
     groups: dict[str, list[Path]] = {}
     for label, path in runs:
         groups.setdefault(label, []).append(path)
-    comparison = compare(load_runs([path for _, path in runs]), groups)
+    comparison = compare_found(read_runs([path for _, path in runs]), groups)
     numbers = published.load(experiment.published) if experiment.published is not None else []
     page.write(comparison, out, title=f"{experiment.title} ({scale} scale)", published=numbers)
-    content = {"experiment": experiment.name, "scale": scale, **about, "rows": results.records(comparison)}
+    unreadable = {one.name: one.reason for one in comparison.unreadable}
+    rows = results.records(comparison)
+    content = {"experiment": experiment.name, "scale": scale, **about, "rows": rows, "unreadable": unreadable}
     durable.replace(out / "results.json", (json.dumps(content, indent=1) + "\n").encode())
     return comparison

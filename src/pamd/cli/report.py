@@ -11,6 +11,9 @@ from pamd import published
 from pamd.cli.console import print_text
 from pamd.durable import check_directory
 from pamd.report import page
+from pamd.report.aggregate import compare_found
+from pamd.report.load import read_runs
+from pamd.report.text import printable
 
 __all__ = ["report"]
 
@@ -25,6 +28,8 @@ def report(
 ) -> None:
     """Write one self-contained HTML page about runs, with figures, tables (CSV, LaTeX) and configs beside it.
 
+    A run that cannot be read, or whose config.json was edited, is listed with the reason and not counted.
+
     Args:
         runs: run directories, or directories of them.
         out: the directory of index.html, figures/, tables/ and configs/.
@@ -33,4 +38,8 @@ def report(
     """
     check_directory(out, "--out")
     numbers = [row for name in paper for row in published.load(name)]
-    print_text(f"{page.build(runs, out, title=title, published=numbers)}")
+    comparison = compare_found(read_runs(runs))
+    written = page.write(comparison, out, title=title, published=numbers)
+    for one in comparison.unreadable:
+        print_text(f"not counted: {printable(one.reason)}")
+    print_text(f"{written}")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pamd.report.figure import learning_curves
-from pamd.report.load import Curve, Run, load_run
+from pamd.report.load import load_run
+from pamd.report.run import Curve, Run
 
 __all__ = ["Curve", "Run", "learning_curves", "load_run"]

@@ -6,6 +6,7 @@ cell. Only finished seeds have a score; the others are named.
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -16,11 +17,12 @@ from numpy.typing import NDArray
 
 from pamd.errors import RunError
 from pamd.report.differences import differing
-from pamd.report.load import Run
+from pamd.report.load import Found
+from pamd.report.run import Run, Unreadable
 from pamd.report.settings import Column, Setting, columns_of, settings_of
 from pamd.report.statistics import Mean
 
-__all__ = ["Cell", "Comparison", "compare"]
+__all__ = ["Cell", "Comparison", "compare", "compare_found"]
 
 
 @dataclass(frozen=True)
@@ -88,6 +90,8 @@ class Comparison:
     settings: tuple[Setting, ...]
     columns: tuple[Column, ...]
     cells: Mapping[tuple[Setting, Column], Cell]
+    unreadable: tuple[Unreadable, ...] = ()
+    """Directories that do not count, and why."""
 
     def row(self, setting: Setting) -> list[Cell]:
         return [self.cells[setting, column] for column in self.columns if (setting, column) in self.cells]
@@ -103,7 +107,10 @@ class Comparison:
 
 
 def compare(runs: Sequence[Run], groups: Mapping[str, Sequence[Path]] | None = None) -> Comparison:
-    """Runs in rows and columns. `groups` names columns by hand: each must hold one method record and one scale."""
+    """Runs in rows and columns. `groups` names columns by hand: each must hold one method record and one scale.
+
+    RunError where two runs are the same seed of one cell.
+    """
     if not runs:
         raise RunError("there is no run to report on")
     settings, columns = settings_of(runs), columns_of(runs, groups or {})
@@ -122,12 +129,32 @@ def compare(runs: Sequence[Run], groups: Mapping[str, Sequence[Path]] | None = N
     return Comparison(tuple(runs), tuple(order), tuple(sorted(set(columns), key=lambda c: c.label)), cells)
 
 
+def compare_found(found: Found, groups: Mapping[str, Sequence[Path]] | None = None) -> Comparison:
+    """As `compare`, but a run that cannot be read or repeats a seed is listed; RunError where none is left."""
+    if found.unreadable and not found.runs:
+        raise RunError("no run can be read: " + "; ".join(one.reason for one in found.unreadable))
+    runs, unreadable = [], list(found.unreadable)
+    places = zip(settings_of(found.runs), columns_of(found.runs, groups or {}), strict=True)
+    seen: dict[tuple[Setting, Column, int], Run] = {}
+    for run, (setting, column) in zip(found.runs, places, strict=True):
+        first = seen.setdefault((setting, column, run.seed), run)
+        if first is run:
+            runs.append(run)
+        else:
+            unreadable.append(Unreadable(run.path, _same_seed(first, run, f"{column.label} on {setting.label}")))
+    return dataclasses.replace(compare(runs, groups), unreadable=tuple(unreadable))
+
+
 def _check_seeds(runs: Sequence[Run], cell: str) -> None:
     """RunError where two of the runs, which are ordered by seed, have the same one."""
     for one, other in itertools.pairwise(runs):
         if one.seed == other.seed:
-            what = ", ".join(differing([one.config, other.config])) or "nothing"
-            raise RunError(
-                f"{one.path} and {other.path} are both seed {one.seed} of {cell}"
-                f" (they differ in {what}): one seed must not count twice"
-            )
+            raise RunError(_same_seed(one, other, cell))
+
+
+def _same_seed(one: Run, other: Run, cell: str) -> str:
+    what = ", ".join(differing([one.config, other.config])) or "nothing"
+    return (
+        f"{one.path} and {other.path} are both seed {one.seed} of {cell}"
+        f" (they differ in {what}): one seed must not count twice"
+    )

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from pamd.report.load import Curve, Run
+from pamd.report.run import Curve, Run
 from pamd.report.statistics import mean_and_error
 
 __all__ = ["MeanCurve", "align", "mean_curve"]

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import statistics
+import textwrap
 import zlib
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from pamd.report.load import Curve
+from pamd.report.run import Curve
 
-__all__ = ["colour", "learning_curves", "save_figure"]
+__all__ = ["colour", "learning_curves", "plain", "save_figure"]
 
 # Okabe and Ito's palette, which colour-blind readers can tell apart; black is kept for text.
 PALETTE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00", "#882255", "#999933")
@@ -37,9 +38,18 @@ NAMED = {
 }
 
 
+_LONGEST = 200
+"""Characters of a label in a figure."""
+
+
 def colour(method: str) -> str:
     """The colour of a method, whatever else is in the figure."""
     return NAMED.get(method) or PALETTE[zlib.crc32(method.encode()) % len(PALETTE)]
+
+
+def plain(text: str) -> str:
+    """A label that matplotlib draws as it is: a pair of dollar signs would make a formula of it."""
+    return textwrap.shorten(text, _LONGEST, placeholder=" …").replace("$", r"\$")
 
 
 def learning_curves(
@@ -61,14 +71,14 @@ def learning_curves(
             statistics.stdev(returns) / len(returns) ** 0.5 if len(returns) > 1 else 0.0 for returns in curve.returns
         ]
         hue = colour(curve.method)
-        axes.plot(curve.decisions, means, color=hue, linewidth=2, label=f"{curve.method}, seed {curve.seed}")
+        axes.plot(curve.decisions, means, color=hue, linewidth=2, label=plain(f"{curve.method}, seed {curve.seed}"))
         low, high = ([m + sign * e for m, e in zip(means, errors, strict=True)] for sign in (-1, 1))
         axes.fill_between(curve.decisions, low, high, color=hue, alpha=0.18, linewidth=0)
     if baseline is not None:
         axes.axhline(baseline, color="0.35", linestyle="--", linewidth=1.2, label=f"random play ({baseline:.0f})")
     axes.set_xlabel("decisions (= updates after the random phase)")
     axes.set_ylabel("return of an evaluation episode")
-    axes.set_title(title or ", ".join(sorted({curve.task for curve in curves})))
+    axes.set_title(plain(title or ", ".join(sorted({curve.task for curve in curves}))))
     axes.grid(alpha=0.25)
     axes.spines[["top", "right"]].set_visible(False)
     # Below the axes, where it covers no curve.

@@ -18,6 +18,7 @@ from pamd.report.statistics import (
     probability_of_improvement,
     seeds_needed,
 )
+from pamd.report.text import file_name
 from pamd.table import Table, Value
 
 __all__ = ["aggregates", "common", "differences", "improvement", "pairs"]
@@ -63,7 +64,7 @@ def aggregates(comparison: Comparison, scale: str, rng: np.random.Generator) -> 
         " Optimality gap: how far runs stay below 1 on average; less is better."
     ]
     heads = ["method", "tasks", "runs", "IQM", "optimality gap"]
-    return Table(f"aggregates-{scale}", f"All shared tasks together, {scale} scale", heads, rows, notes)
+    return Table(file_name(f"aggregates-{scale}"), f"All shared tasks together, {scale} scale", heads, rows, notes)
 
 
 def pairs(columns: Sequence[Column]) -> list[tuple[Column, Column]]:
@@ -90,7 +91,7 @@ def improvement(comparison: Comparison, scale: str, rng: np.random.Generator) ->
         " to above it leaves the question open. A few seeds that all agree give an interval too narrow to trust."
     ]
     columns = ["pair", "tasks", "runs", "probability"]
-    return Table(f"improvement-{scale}", f"Probability of improvement, {scale} scale", columns, rows, notes)
+    return Table(file_name(f"improvement-{scale}"), f"Probability of improvement, {scale} scale", columns, rows, notes)
 
 
 def differences(comparison: Comparison, scale: str) -> Table | None:
@@ -109,7 +110,7 @@ def differences(comparison: Comparison, scale: str) -> Table | None:
         " probability 0.8, if effect and spread are as observed; as rough an estimate as the spread of so few seeds."
     ]
     columns = ["pair", "setting", "paired seeds", "difference in return", "seeds needed"]
-    return Table(f"differences-{scale}", f"Paired differences, {scale} scale", columns, rows, notes)
+    return Table(file_name(f"differences-{scale}"), f"Paired differences, {scale} scale", columns, rows, notes)
 
 
 def _difference(one: Cell, other: Cell) -> list[Value] | None:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
 from pamd.errors import RunError
+from pamd.report.text import printable
 
-__all__ = ["LAYOUT", "from_layout_1", "read_config"]
+__all__ = ["LAYOUT", "from_layout_1", "parse_config"]
 
 LAYOUT = 2
 
@@ -22,31 +21,46 @@ _KINDS: dict[object, dict[str, type]] = {
     LAYOUT: {**_SHARED, "learner": dict, "learner.name": str, "scale": str, "env.action_repeat": int},
 }
 """What a report reads from a config of each layout, and of which type it must be."""
-_OPTIONAL: dict[str, dict[str, type]] = {"replay": {}, "env.distractor": {"env.distractor.name": str}}
-"""Records that a config may lack, and what a report reads from them."""
+_OPTIONAL: dict[str, dict[str, type]] = {
+    "replay": {"replay": dict},
+    "env.distractor": {"env.distractor": dict, "env.distractor.name": str},
+    "env.action_repeat": {"env.action_repeat": int},
+    "method.sac": {"method.sac": dict},
+}
+"""What a config may lack, and what a report reads from it."""
+_LARGEST = 2**53
+"""Counts are exact up to here, whatever computes with them."""
+_LEAST = {"decisions": 1, "seed": 0, "env.action_repeat": 1}
 
 
-def read_config(file: Path) -> dict[str, Any]:
-    """The config in `file`, in the present layout; RunError where it is not the config of a run."""
-    try:
-        config = json.loads(file.read_text())
-    except (OSError, ValueError) as error:
-        raise RunError(f"{file} cannot be read: {error}") from None
+def parse_config(config: Any, what: str) -> dict[str, Any]:
+    """A JSON tree as a config in the present layout, its text printable; RunError where it is not the config of a run.
+
+    `what` names its file in errors.
+    """
     if not isinstance(config, dict):
-        raise RunError(f"{file} is not the config of a run: it must be a record, got {type(config).__name__}")
+        raise RunError(f"{what} is not the config of a run: it must be a record, got {type(config).__name__}")
     layout = config.get("layout", 1)
     if layout not in (1, LAYOUT):
         wrote = f" (pamd {config['pamd']} wrote it)" if "pamd" in config else ""
-        raise RunError(f"{file} has layout {layout!r}{wrote}; this version reads layouts 1 and {LAYOUT}")
+        raise RunError(f"{what} has layout {layout!r}{wrote}; this version reads layouts 1 and {LAYOUT}")
     kinds = dict(_KINDS[layout])
-    for name in _OPTIONAL:
+    for name, optional in _OPTIONAL.items():
         if _value(config, name) is not None:
-            kinds |= {name: dict, **_OPTIONAL[name]}
+            kinds |= optional
     for name, kind in kinds.items():
-        value = _value(config, name)
-        if not isinstance(value, kind) or isinstance(value, bool):
-            raise RunError(f"{file} is not the config of a run: {name} must be {kind.__name__}, got {value!r}")
+        _check(name, _value(config, name), kind, what)
+    config = printable(config)
     return from_layout_1(config) if layout == 1 else config
+
+
+def _check(name: str, value: Any, kind: type[Any], what: str) -> None:
+    if not isinstance(value, kind) or isinstance(value, bool):
+        raise RunError(f"{what} is not the config of a run: {name} must be {kind.__name__}, got {value!r}")
+    if name in _LEAST and not _LEAST[name] <= value <= _LARGEST:
+        raise RunError(
+            f"{what} is not the config of a run: {name} must lie between {_LEAST[name]} and {_LARGEST}, got {value!r}"
+        )
 
 
 def from_layout_1(config: Mapping[str, Any]) -> dict[str, Any]:

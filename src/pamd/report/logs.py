@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
-import json
-import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from pamd.errors import RunError
+from pamd.report import files
+from pamd.report.text import parse_json
 
 __all__ = ["Log", "read_evaluations", "read_log", "read_timing"]
 
 Row = dict[str, Any]
+
+_LARGEST_COUNT = 2**53
+"""Counts are exact up to here, whatever computes with them."""
+_LARGEST = 1e30
+"""Sums and squares of returns stay finite up to here. A return beyond it is damage. NaN is beyond it, too."""
 
 
 class Log(NamedTuple):
@@ -25,16 +30,16 @@ class Log(NamedTuple):
 
 def read_log(path: Path) -> Log:
     """Read a JSON-lines file; a run may still be writing its last line. No file has no rows."""
-    if not path.is_file():
-        return Log([], "")
     try:
-        *lines, rest = path.read_bytes().split(b"\n")
+        *lines, rest = files.read(path.parent, path.name).split(b"\n")
+    except FileNotFoundError:
+        return Log([], "")
     except OSError as error:
         raise RunError(f"{path} cannot be read: {error}") from None
     rows = []
     for number, line in enumerate(lines, start=1):
         try:
-            rows.append(json.loads(line))
+            rows.append(parse_json(line))
         except ValueError as error:
             raise RunError(f"{path}, line {number} is damaged: {error}") from None
     return Log(rows, f"{path.name}: the last line is half written and left out" if rest else "")
@@ -45,7 +50,7 @@ def read_evaluations(path: Path) -> Log:
     log, before = read_log(path), -1
     for number, row in enumerate(log.rows, start=1):
         where = f"{path}, line {number}"
-        _check_numbers(row, ("decisions", "frames", "updates"), where)
+        _check_counts(row, ("decisions", "frames", "updates"), where)
         _check_returns(row, where)
         if row["decisions"] <= before:
             raise RunError(f"{where}: decisions {row['decisions']} come after {before}")
@@ -57,16 +62,20 @@ def read_timing(path: Path) -> Log:
     """timing.jsonl; RunError where a row has no clock."""
     log = read_log(path)
     for number, row in enumerate(log.rows, start=1):
-        _check_numbers(row, ("decisions", "seconds"), f"{path}, line {number}")
+        where = f"{path}, line {number}"
+        _check_counts(row, ("decisions",), where)
+        if not _is_number(row.get("seconds")):
+            raise RunError(f"{where}: seconds must be a number, got {row.get('seconds')!r}")
     return log
 
 
-def _check_numbers(row: object, names: Sequence[str], where: str) -> None:
+def _check_counts(row: object, names: Sequence[str], where: str) -> None:
     if not isinstance(row, dict):
         raise RunError(f"{where} must be a record, got {row!r}")
     for name in names:
-        if not _is_number(row.get(name)):
-            raise RunError(f"{where}: {name} must be a number, got {row.get(name)!r}")
+        value = row.get(name)
+        if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value <= _LARGEST_COUNT:
+            raise RunError(f"{where}: {name} must be a whole number of at least 0, got {value!r}")
 
 
 def _check_returns(row: Mapping[str, Any], where: str) -> None:
@@ -77,4 +86,4 @@ def _check_returns(row: Mapping[str, Any], where: str) -> None:
 
 
 def _is_number(value: object) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+    return isinstance(value, int | float) and not isinstance(value, bool) and abs(value) <= _LARGEST

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import base64
+import hashlib
 import html
 import importlib.resources
 import json
@@ -17,10 +19,12 @@ from pamd import durable
 from pamd.errors import ResourceError
 from pamd.published import Published
 from pamd.report import inference, paper, plots, results
-from pamd.report.aggregate import Comparison, compare
+from pamd.report.aggregate import Comparison, compare_found
 from pamd.report.curves import mean_curve
-from pamd.report.load import Run, load_runs
-from pamd.report.sections import diagnostics, picture, provenance, videos
+from pamd.report.load import read_runs
+from pamd.report.run import Run
+from pamd.report.sections import diagnostics, picture, provenance, unreadable, videos
+from pamd.report.text import file_name, printable
 from pamd.table import Table, counted
 from pamd.version import __version__
 
@@ -41,8 +45,9 @@ def build(
     """Report on `runs` (run directories, or directories of them) in `out`; the path of the page, out/index.html.
 
     `published` are the paper's numbers to show beside ours. `groups` names columns: label -> runs of one method.
+    A run that cannot be read is listed on the page with the reason; RunError where none can be read.
     """
-    return write(compare(load_runs([Path(run) for run in runs]), groups), out, title=title, published=published)
+    return write(compare_found(read_runs([Path(run) for run in runs]), groups), out, title=title, published=published)
 
 
 def write(comparison: Comparison, out: Path, *, title: str, published: Sequence[Published] = ()) -> Path:
@@ -58,6 +63,7 @@ def write(comparison: Comparison, out: Path, *, title: str, published: Sequence[
             "Diagnostics": diagnostics(comparison.runs),
             "Videos": videos(comparison.runs, out),
             "Runs and how to repeat them": provenance(comparison.runs, out),
+            "Unreadable runs": unreadable(comparison.unreadable),
         }
         text = _fill(title, _about(comparison), {k: v for k, v in blocks.items() if v}, _data(comparison))
         durable.replace(out / "index.html", text.encode())
@@ -77,11 +83,13 @@ def _clear(out: Path) -> None:
 def _fill(title: str, about: str, blocks: Mapping[str, str], data: Mapping[str, Any]) -> str:
     here = importlib.resources.files("pamd.report")
     names = {heading: heading.split()[0].lower() for heading in blocks}
+    style, script = ((here / name).read_text("utf-8") for name in ("page.css", "page.js"))
     return string.Template((here / "page.html").read_text("utf-8")).substitute(
-        title=html.escape(title),
+        title=html.escape(printable(title)),
         generator=f"pamd {__version__}",
-        style=(here / "page.css").read_text("utf-8"),
-        script=(here / "page.js").read_text("utf-8"),
+        policy=_policy(style, script),
+        style=style,
+        script=script,
         about=about,
         links="".join(f'<a href="#{name}">{html.escape(heading)}</a>' for heading, name in names.items()),
         sections="\n".join(
@@ -91,6 +99,21 @@ def _fill(title: str, about: str, blocks: Mapping[str, str], data: Mapping[str, 
         # "</script>" within a string would end the element.
         data=json.dumps(data, allow_nan=False).replace("<", "\\u003c"),
     )
+
+
+def _policy(style: str, script: str) -> str:
+    """The Content-Security-Policy: our own style and script, embedded pictures and videos, and nothing else."""
+    hashes = [base64.b64encode(hashlib.sha256(text.encode()).digest()).decode() for text in (style, script)]
+    rules = {
+        "default-src": "'none'",
+        "style-src": f"'sha256-{hashes[0]}'",
+        "script-src": f"'sha256-{hashes[1]}'",
+        "img-src": "data:",
+        "media-src": "data:",
+        "base-uri": "'none'",
+        "form-action": "'none'",
+    }
+    return "; ".join(f"{name} {sources}" for name, sources in rules.items())
 
 
 def _about(comparison: Comparison) -> str:
@@ -114,7 +137,8 @@ def _about(comparison: Comparison) -> str:
 
 
 def _notices(comparison: Comparison) -> list[str]:
-    notices = [f"{run.path.name}: {notice}" for run in comparison.runs for notice in run.notices]
+    notices = [f"{one.name} cannot be read and does not count; the reason is below." for one in comparison.unreadable]
+    notices += [f"{run.name}: {notice}" for run in comparison.runs for notice in run.notices]
     notices += [cell.notice for cell in comparison.rows if cell.notice]
     if len({column.fidelity for column in comparison.columns}) > 1 or len(comparison.scales) > 1:
         notices.append("These runs have several fidelities or scales. Each has its own columns and tables.")
@@ -171,9 +195,9 @@ def _statistics(comparison: Comparison, out: Path, rng: np.random.Generator) -> 
     for scale in comparison.scales:
         text += _written([inference.aggregates(comparison, scale, rng)], out)
         pairs = [inference.improvement(comparison, scale, rng), inference.differences(comparison, scale)]
-        alone = f"<p>No two methods finished in one setting at {scale} scale: nothing can be compared.</p>"
+        alone = f"<p>No two methods finished in one setting at {html.escape(scale)} scale: nothing can be compared.</p>"
         text += _written(pairs, out) or alone
-        drawn = plots.profiles(comparison, scale, out / "figures" / f"profiles-{scale}", rng)
+        drawn = plots.profiles(comparison, scale, out / "figures" / file_name(f"profiles-{scale}"), rng)
         text += picture(drawn[0], f"The share of runs above each return, {scale} scale.") if drawn else ""
     return text
 

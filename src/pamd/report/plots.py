@@ -11,7 +11,7 @@ import numpy as np
 
 from pamd.report.aggregate import Cell, Comparison
 from pamd.report.curves import mean_curve
-from pamd.report.figure import PALETTE, colour, save_figure
+from pamd.report.figure import PALETTE, colour, plain, save_figure
 from pamd.report.inference import common, normalised, scored_columns
 from pamd.report.settings import Column
 from pamd.report.statistics import bootstrap, performance_profile
@@ -49,7 +49,7 @@ def curves(comparison: Comparison, path: Path) -> list[Path]:
     for axes, setting in zip(places.flat, comparison.settings, strict=False):
         for cell in comparison.row(setting):
             _draw(axes, cell, *look[cell.column])
-        axes.set_title(setting.label, fontsize=9, wrap=True)
+        axes.set_title(plain(setting.label), fontsize=9, wrap=True)
         axes.set_xlabel(f"decisions (each {counted(setting.action_repeat, 'frame')})")
         axes.set_ylabel("return of an evaluation episode")
         axes.xaxis.set_major_locator(MaxNLocator(5))
@@ -80,7 +80,8 @@ def profiles(comparison: Comparison, scale: str, path: Path, rng: np.random.Gene
             axes.fill_between(thresholds, low, high, step="post", color=hue, alpha=0.15, linewidth=0)
     axes.set_xlabel("return / 1000")
     axes.set_ylabel("share of runs above it")
-    axes.set_title(f"Performance profiles, {scale} scale: {', '.join(s.name for s in settings)}", fontsize=9, wrap=True)
+    title = f"Performance profiles, {scale} scale: {', '.join(s.name for s in settings)}"
+    axes.set_title(plain(title), fontsize=9, wrap=True)
     axes.grid(alpha=0.25)
     axes.spines[["top", "right"]].set_visible(False)
     _legend(figure, {column.label: look[column] for column in columns})
@@ -109,8 +110,8 @@ def _legend(figure: Any, look: dict[str, tuple[str, str]]) -> None:
     """Below the axes, where it covers no curve."""
     from matplotlib.lines import Line2D
 
-    handles = [Line2D([], [], label=label, **_line(*style)) for label, style in look.items()]
-    widest = max(len(label) for label in look)
+    handles = [Line2D([], [], label=plain(label), **_line(*style)) for label, style in look.items()]
+    widest = max(len(plain(label)) for label in look)
     figure.legend(handles=handles, loc="outside lower center", ncols=max(1, min(4, 90 // (widest + 8))), frameon=False)
 
 

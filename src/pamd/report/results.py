@@ -13,6 +13,7 @@ from pamd.report import paper
 from pamd.report.aggregate import Cell, Comparison
 from pamd.report.settings import short
 from pamd.report.statistics import Estimate, estimate, iqm
+from pamd.report.text import file_name
 from pamd.table import Quantity, Table, Value
 
 __all__ = ["layout", "records", "summary"]
@@ -54,6 +55,8 @@ def summary(comparison: Comparison, published: Sequence[Published], rng: np.rand
         " narrow for few seeds. With one seed neither has an error.",
         *(f"{cell.notice}." for cell in comparison.rows if cell.notice),
     ]
+    if comparison.unreadable:
+        notes.append(f"Unreadable, and not counted: {', '.join(one.name for one in comparison.unreadable)}.")
     return Table("summary", "Every method in every setting", columns, rows, notes)
 
 
@@ -68,7 +71,7 @@ def layout(comparison: Comparison, scale: str) -> Table:
         rows.append([task, *(None if cell is None else cell.mean for cell in cells)])
     heads = [c.label if c.fidelity in c.label else f"{c.label} ({c.fidelity} fidelity)" for c in columns]
     notes = ["In brackets after a task: its budget in decisions. After a method: its fidelity. n: finished seeds."]
-    return Table(f"returns-{scale}", f"Returns at {scale} scale", ["task (decisions)", *heads], rows, notes)
+    return Table(file_name(f"returns-{scale}"), f"Returns at {scale} scale", ["task (decisions)", *heads], rows, notes)
 
 
 def records(comparison: Comparison) -> list[dict[str, Any]]:
@@ -83,7 +86,7 @@ def records(comparison: Comparison) -> list[dict[str, Any]]:
             "decisions": cell.setting.decisions,
             "frames": cell.counted("frames"),
             "updates": cell.counted("updates"),
-            "runs": {run.path.name: _rounded(run.score) for run in cell.finished},
+            "runs": {run.name: _rounded(run.score) for run in cell.finished},
             "not counted": cell.not_counted,
         }
         for cell in comparison.rows

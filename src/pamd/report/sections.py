@@ -1,4 +1,7 @@
-"""The parts of the page that show files of the runs as they are: diagnostics, videos, configs."""
+"""The parts of the page that show files of the runs as they are: diagnostics, videos, configs.
+
+A file that cannot be shown is named with the reason. It never prevents the page.
+"""
 
 from __future__ import annotations
 
@@ -11,10 +14,12 @@ from pathlib import Path
 from urllib.parse import quote
 
 from pamd.errors import RunError
-from pamd.report.diagnosed import Section, read_section
-from pamd.report.load import Run
+from pamd.report import files
+from pamd.report.diagnosed import Section, parse_section
+from pamd.report.run import Run, Unreadable
+from pamd.report.text import file_name, printable
 
-__all__ = ["diagnostics", "picture", "provenance", "videos"]
+__all__ = ["diagnostics", "picture", "provenance", "unreadable", "videos"]
 
 VIDEO_BYTES = 1_000_000
 """The page links a larger video instead of embedding it."""
@@ -29,16 +34,21 @@ _TYPES = {".svg": "image/svg+xml", ".png": "image/png", ".mp4": "video/mp4"}
 
 def picture(path: Path, caption: str) -> str:
     """A figure with the image embedded."""
-    text = html.escape(caption)
-    return f'<figure><img alt="{text}" src="{_inline(path)}"><figcaption>{text}</figcaption></figure>'
+    return _figure(path.suffix, path.read_bytes(), caption)
 
 
 def diagnostics(runs: Sequence[Run]) -> str:
     """Every RUN/diagnostics/*/section.json."""
     text = ""
     for run in runs:
-        for file in sorted(run.path.glob("diagnostics/*/section.json")):
-            text += _section(read_section(file.parent), file.parent, run)
+        for name in files.names_in(run.path, "diagnostics"):
+            place = f"diagnostics/{name}"
+            if "section.json" not in files.names_in(run.path, place):
+                continue
+            try:
+                text += _section(run, place)
+            except (OSError, RunError) as error:
+                text += _note(f"{run.name}: {place} cannot be shown: {error}")
     return text
 
 
@@ -46,19 +56,20 @@ def videos(runs: Sequence[Run], out: Path) -> str:
     """The newest video of each run: embedded where it is small, else a link relative to the page."""
     text, left = "", PAGE_BYTES
     for run in runs:
-        found = [path for path in run.path.glob("video/*.mp4") if not path.name.startswith(".")]
-        if not found:
+        names = [f"video/{name}" for name in files.names_in(run.path, "video") if _is_video(name)]
+        found = [name for name in names if files.is_inside(run.path, name)]
+        try:
+            newest = max(found, key=lambda name: ((run.path / name).stat().st_mtime, name), default=None)
+            if newest is None:
+                continue
+            size = (run.path / newest).stat().st_size
+            shown = _video(run.path, newest, out, size if size < VIDEO_BYTES and size <= left else None)
+        except OSError as error:
+            text += _note(f"{run.name}: its video cannot be shown: {error}")
             continue
-        newest = max(found, key=lambda path: (path.stat().st_mtime, path.name))
-        caption = html.escape(f"{run.curve.method}, {run.curve.task}, seed {run.seed}: {newest.name}")
-        size = newest.stat().st_size
-        if size < VIDEO_BYTES and size <= left:
-            left -= size
-            shown = f'<video controls loop muted playsinline preload=auto src="{_inline(newest)}"></video>'
-        else:
-            address = quote(Path(os.path.relpath(newest, out)).as_posix())
-            shown = f'<a href="{address}">video of {size / 1e6:.1f} MB</a>'
-        text += f"<figure>{shown}<figcaption>{caption}</figcaption></figure>"
+        left -= size if shown.startswith("<video") else 0
+        caption = f"{run.curve.method}, {run.curve.task}, seed {run.seed}: {newest.removeprefix('video/')}"
+        text += f"<figure>{shown}<figcaption>{_escaped(caption)}</figcaption></figure>"
     return text and f"<div class=videos>{text}</div>"
 
 
@@ -68,34 +79,69 @@ def provenance(runs: Sequence[Run], out: Path) -> str:
     folder.mkdir(parents=True, exist_ok=True)
     text = ""
     for run in runs:
-        config = (run.path / "config.json").read_text("utf-8")
-        name = f"{run.path.resolve().name}.json"
-        (folder / name).write_text(config, encoding="utf-8")
+        name = f"{file_name(run.path.resolve().name)}.json"
+        (folder / name).write_text(run.config_text, encoding="utf-8")
         command = shlex.join(["pamd", "train", "--config", f"configs/{name}"])
         state = f"finished, {run.budget:,} decisions" if run.finished else run.progress
-        title = f"{run.path.resolve().name} ({state})"
+        confirmed = f"confirmed by {run.verified}" if run.verified else "not confirmed: nothing in the directory can"
         text += (
-            f"<details><summary>{html.escape(title)}</summary><pre>{html.escape(command)}</pre>"
-            f"<pre>{html.escape(config)}</pre></details>"
+            f"<details><summary>{_escaped(f'{run.name} ({state})')}</summary><pre>{_escaped(command)}</pre>"
+            f"{_note(f'This config is {confirmed}.')}<pre>{_escaped(run.config_text)}</pre></details>"
         )
     if len(runs) > _LISTED:
         text = f"<details><summary>All {len(runs)} runs</summary>{text}</details>"
     return f"<p class=note>Run the commands in the directory of this page.</p>{text}"
 
 
-def _section(section: Section, directory: Path, run: Run) -> str:
-    text = f"<h3>{html.escape(section.title)}: {html.escape(run.path.resolve().name)}</h3>"
-    text += "".join(f"<p>{html.escape(paragraph)}</p>" for paragraph in section.paragraphs)
+def unreadable(found: Sequence[Unreadable]) -> str:
+    """The directories that do not count, with the reasons."""
+    items = "".join(f"<li><code>{_escaped(str(one.path))}</code>: {_escaped(one.reason)}</li>" for one in found)
+    return items and f"<ul>{items}</ul>"
+
+
+def _section(run: Run, place: str) -> str:
+    section: Section = parse_section(files.read(run.path, f"{place}/section.json"), f"{run.path / place}")
+    text = f"<h3>{_escaped(section.title)}: {_escaped(run.name)}</h3>"
+    text += "".join(f"<p>{_escaped(paragraph)}</p>" for paragraph in section.paragraphs)
     text += "".join(table.html() for table in section.tables)
     for figure in section.figures:
-        # Drawings with very many points are smaller as PNG.
-        drawn = [directory / f"{figure.file}{suffix}" for suffix in (".svg", ".png")]
-        present = [path for path in drawn if path.is_file()]
+        drawn = [f"{place}/{figure.file}{suffix}" for suffix in (".svg", ".png")]
+        present = [name for name in drawn if files.is_inside(run.path, name)]
         if not present:
-            raise RunError(f"{directory} has no figure {figure.file!r}, as SVG or PNG")
-        text += picture(min(present, key=lambda path: path.stat().st_size), figure.caption)
+            raise RunError(f"{run.path / place} has no figure {figure.file!r}, as SVG or PNG")
+        # Drawings with very many points are smaller as PNG.
+        contents = {name: files.read(run.path, name) for name in present}
+        smallest = min(present, key=lambda name: len(contents[name]))
+        text += _figure(Path(smallest).suffix, contents[smallest], figure.caption)
     return text
 
 
-def _inline(path: Path) -> str:
-    return f"data:{_TYPES[path.suffix]};base64,{base64.b64encode(path.read_bytes()).decode()}"
+def _is_video(name: str) -> bool:
+    return name.endswith(".mp4") and not name.startswith(".")
+
+
+def _video(run: Path, name: str, out: Path, embedded: int | None) -> str:
+    """A video of a run: `embedded` is its size, or None for a link."""
+    if embedded is not None:
+        source = _inline(".mp4", files.read(run, name))
+        return f'<video controls loop muted playsinline preload=auto src="{source}"></video>'
+    address = quote(os.fsencode(Path(os.path.relpath(run / name, out)).as_posix()))
+    return f'<a href="{address}">video of {(run / name).stat().st_size / 1e6:.1f} MB</a>'
+
+
+def _figure(suffix: str, data: bytes, caption: str) -> str:
+    text = _escaped(caption)
+    return f'<figure><img alt="{text}" src="{_inline(suffix, data)}"><figcaption>{text}</figcaption></figure>'
+
+
+def _inline(suffix: str, data: bytes) -> str:
+    return f"data:{_TYPES[suffix]};base64,{base64.b64encode(data).decode()}"
+
+
+def _note(text: str) -> str:
+    return f"<p class=note>{_escaped(text)}</p>"
+
+
+def _escaped(text: str) -> str:
+    """`text` for the page: printable, except for its line breaks, and without markup."""
+    return html.escape("\n".join(str(printable(line)) for line in text.split("\n")))

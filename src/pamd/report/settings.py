@@ -9,7 +9,7 @@ from typing import Any
 
 from pamd.errors import RunError
 from pamd.report.differences import differing, labelled
-from pamd.report.load import Run
+from pamd.report.run import Run
 
 __all__ = ["Column", "Setting", "columns_of", "settings_of", "short"]
 
@@ -138,7 +138,7 @@ def _labels_by_hand(
         if mixed:
             raise RunError(
                 f"the column {label!r} would mix runs that differ in {', '.join(mixed)}:"
-                f" {', '.join(runs[index].path.name for index in inside)}"
+                f" {', '.join(runs[index].name for index in inside)}"
             )
     return labels
 

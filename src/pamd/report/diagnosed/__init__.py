@@ -6,9 +6,9 @@ from pathlib import Path
 
 from pamd.errors import UnknownNameError
 from pamd.report.diagnosed import exact, geometry, latents, residual
-from pamd.report.diagnosed.section import Section, load, read_section
+from pamd.report.diagnosed.section import Section, load, parse_section, read_section
 
-__all__ = ["Section", "draw", "read_section"]
+__all__ = ["Section", "draw", "parse_section", "read_section"]
 
 _DRAWERS = {
     "residual": residual.section,

@@ -11,9 +11,10 @@ from typing import Any
 import numpy as np
 
 from pamd.errors import RunError
+from pamd.report.text import parse_json, printable
 from pamd.table import Table
 
-__all__ = ["Picture", "Section", "load", "number", "read_section"]
+__all__ = ["Picture", "Section", "load", "number", "parse_section", "read_section"]
 
 
 @dataclass(frozen=True)
@@ -46,16 +47,53 @@ class Section:
 def read_section(directory: Path) -> Section:
     """The section that `draw` wrote in `directory`."""
     try:
-        data = json.loads((directory / "section.json").read_text())
-        tables, figures = [_table(t) for t in data["tables"]], [Picture(**f) for f in data["figures"]]
-        return Section(data["title"], data["paragraphs"], tables, figures)
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        raise RunError(f"{directory} has no readable section: {type(error).__name__}: {error}") from None
+        data = (directory / "section.json").read_bytes()
+    except OSError as error:
+        raise RunError(f"{directory} has no readable section: {error}") from None
+    return parse_section(data, str(directory))
+
+
+def parse_section(text: bytes, where: str) -> Section:
+    """The section in the text of a section.json in the directory `where`; RunError where it is none."""
+    try:
+        data = printable(parse_json(text))
+        tables, figures = [_table(table) for table in data["tables"]], [_picture(one) for one in data["figures"]]
+        return Section(_text(data["title"]), _texts(data["paragraphs"]), tables, figures)
+    except (ValueError, KeyError, TypeError) as error:
+        raise RunError(f"{where} has no readable section: {type(error).__name__}: {error}") from None
 
 
 def _table(data: dict[str, Any]) -> Table:
+    columns, rows = _texts(data["columns"]), data["rows"]
+    for row in rows:
+        if not isinstance(row, list) or len(row) != len(columns) or not all(_is_cell(cell) for cell in row):
+            raise ValueError(f"a row must have {len(columns)} texts or numbers, got {row!r}")
     # Earlier versions wrote neither a name nor notes.
-    return Table(data.get("name", ""), data["title"], data["columns"], data["rows"], tuple(data.get("notes", ())))
+    name, notes = _text(data.get("name", "")), _texts(data.get("notes", []))
+    return Table(name, _text(data["title"]), columns, rows, tuple(notes))
+
+
+def _picture(data: dict[str, Any]) -> Picture:
+    file = _text(data["file"])
+    if "/" in file or file.startswith("."):
+        raise ValueError(f"a figure must be named without a directory, got {file!r}")
+    return Picture(file, _text(data["caption"]))
+
+
+def _texts(value: Any) -> list[str]:
+    if not isinstance(value, list):
+        raise ValueError(f"expected a list of texts, got {value!r}")
+    return [_text(item) for item in value]
+
+
+def _text(value: Any) -> str:
+    if not isinstance(value, str):
+        raise ValueError(f"expected a text, got {value!r}")
+    return value
+
+
+def _is_cell(value: Any) -> bool:
+    return value is None or isinstance(value, str | float) or (isinstance(value, int) and abs(value) <= 2**63)
 
 
 def load(directory: Path) -> dict[str, Any]:

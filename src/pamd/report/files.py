@@ -1,0 +1,62 @@
+"""Reads the files of a run directory and no others: links are not followed, and a name cannot lead out of it."""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+from pathlib import Path, PurePosixPath
+
+__all__ = ["is_inside", "names_in", "read"]
+
+
+def read(directory: Path, name: str) -> bytes:
+    """The content of the regular file `name` ("video/000001000.mp4") in a run directory; OSError otherwise."""
+    handle = _open(directory, name)
+    with open(handle, "rb") as file:
+        if not stat.S_ISREG(os.fstat(handle).st_mode):
+            raise OSError(errno.EINVAL, "it is not a regular file")
+        return file.read()
+
+
+def names_in(directory: Path, name: str) -> list[str]:
+    """The names in the directory `name` of a run directory, sorted; none where there is no such directory."""
+    try:
+        handle = _open(directory, name, os.O_DIRECTORY)
+    except OSError:
+        return []
+    try:
+        return sorted(os.listdir(handle))
+    finally:
+        os.close(handle)
+
+
+def is_inside(directory: Path, name: str) -> bool:
+    """Whether `name` is a regular file in a run directory, with no link on the way to it."""
+    path = directory
+    for part in PurePosixPath(name).parts:
+        path = path / part
+        if path.is_symlink():
+            return False
+    return path.is_file()
+
+
+def _open(directory: Path, name: str, flags: int = 0) -> int:
+    """Open `name` one part after the other, so that no part of it can be a link."""
+    parts = PurePosixPath(name).parts
+    if not parts or ".." in parts or parts[0] == "/":
+        raise OSError(errno.EINVAL, f"{name!r} leads out of the run directory")
+    # O_NONBLOCK: a named pipe must not hold up the report.
+    kinds = [os.O_DIRECTORY] * (len(parts) - 1) + [os.O_NONBLOCK | flags]
+    handle, path = os.open(directory, os.O_RDONLY | os.O_DIRECTORY), directory
+    for part, kind in zip(parts, kinds, strict=True):
+        path = path / part
+        try:
+            inner = os.open(part, os.O_RDONLY | os.O_NOFOLLOW | kind, dir_fd=handle)
+        except OSError as error:
+            reason = "it is a symbolic link" if path.is_symlink() else error.strerror
+            raise OSError(error.errno, reason) from None
+        finally:
+            os.close(handle)
+        handle = inner
+    return handle

@@ -1,0 +1,95 @@
+"""Whether config.json is the config that a run was trained with: the copy inside its checkpoints decides.
+
+The files of a checkpoint are described in training/checkpoint.py, and the identity of a config in training/config.py.
+Both need torch, which a report does not.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+import reprlib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from pamd.config import tree_differences
+from pamd.errors import RunError
+from pamd.report import files
+from pamd.report.text import parse_json
+
+__all__ = ["Verified", "identity", "verify_config"]
+
+_FIELDS = 5
+"""An error names this many edited fields."""
+
+
+class Verified(NamedTuple):
+    """What vouches for a config."""
+
+    by: str
+    """A checkpoint, or the directory's name, which holds a digest of the config; "" where nothing does."""
+    notice: str = ""
+    """What a reader of the report should know about the checkpoints."""
+
+
+def identity(config: Mapping[str, Any]) -> dict[str, Any]:
+    """The part of config.json that a checkpoint repeats: all but the versions, the runtime and the budget."""
+    tree = {key: value for key, value in config.items() if key not in ("layout", "pamd", "runtime", "decisions")}
+    env = tree.get("env")
+    distractor = env.get("distractor") if isinstance(env, dict) else None
+    if isinstance(distractor, dict) and distractor.get("train"):
+        tree["env"] = {**tree["env"], "distractor": {**distractor, "videos": None}}
+    return tree
+
+
+def verify_config(directory: Path, config: Mapping[str, Any]) -> Verified:
+    """Compare config.json as it is with the newest readable checkpoint; RunError names the fields that were edited.
+
+    Runs of 0.1.0 have no config in their checkpoints, and published results have no checkpoints. Nothing but the
+    directory's name can vouch for those.
+    """
+    names = [name for name in files.names_in(directory, "checkpoints") if re.fullmatch("[0-9]{9,18}", name)]
+    readable = False
+    for name in sorted(names, key=int, reverse=True):
+        state = _state(directory, name)
+        if state is None:
+            continue
+        readable = True
+        if isinstance(state.get("config"), dict):
+            _refuse_edits(directory, name, state, config)
+            return Verified(f"checkpoint {name}")
+    notice = "" if readable or not names else "no checkpoint can be read, so nothing in it can confirm config.json"
+    digest = hashlib.sha256(json.dumps(identity(config), sort_keys=True).encode()).hexdigest()[:8]
+    return Verified("the digest in its name" if directory.resolve().name.endswith(f"_{digest}") else "", notice)
+
+
+def _refuse_edits(directory: Path, name: str, state: Mapping[str, Any], config: Mapping[str, Any]) -> None:
+    found = [
+        f"{field} was {reprlib.repr(was)} and is {reprlib.repr(now)}"
+        for field, was, now in tree_differences(state["config"], identity(config))
+    ]
+    budget = state.get("budget")
+    done = budget.get("decisions") if isinstance(budget, dict) else None
+    if isinstance(done, int) and done > config["decisions"]:
+        # A budget can be raised, so it is not in the identity; it cannot shrink below what was done.
+        found.append(f"decisions was at least {done} and is {config['decisions']}")
+    if found:
+        more = f"; and {len(found) - _FIELDS} more" if len(found) > _FIELDS else ""
+        fields = "; ".join(found[:_FIELDS]) + more
+        raise RunError(f"{directory / 'config.json'} was edited after checkpoint {name} was made: {fields}")
+
+
+def _state(directory: Path, name: str) -> dict[str, Any] | None:
+    """state.json of a checkpoint; None where it is not what was written."""
+    place = f"checkpoints/{name}"
+    try:
+        data = files.read(directory, f"{place}/state.json")
+        digests = parse_json(files.read(directory, f"{place}/complete.json"))
+        if not isinstance(digests, dict) or digests.get("state.json") != hashlib.sha256(data).hexdigest():
+            return None
+        state = parse_json(data)
+    except (OSError, ValueError):
+        return None
+    return state if isinstance(state, dict) else None
