@@ -40,7 +40,7 @@ def build_parts(config: AgentConfig, observation_shape: tuple[int, ...], action_
 
     def build_encoder() -> LatentEncoder:
         network = config.encoder.cls(config.encoder.options, observation_shape, method.latent_dim)
-        return LatentEncoder(network, method.latent_space, method.latent_dim)
+        return LatentEncoder.of_method(network, method)
 
     method, cls = config.method, config.learner.cls
     encoder = build_encoder()
@@ -98,6 +98,8 @@ class Agent:
         self.updates += 1
         step = Step(decisions, self.updates)
         batch = self._augmented(batch)
+        for part in filter(None, (self.representation, self.isolated)):
+            part.encoder.observe(batch.reward)
         latents = self._cache(self.representation, batch)
         with torch.autocast(self.device.type, torch.bfloat16, enabled=self.config.precision == "bfloat16"):
             losses = self._train_encoder(batch, latents, step)

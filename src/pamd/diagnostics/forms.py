@@ -137,7 +137,7 @@ def geometry_of(
         condition=_array(of.condition_number(eigenvalues)),
         effective_rank=_array(rank),
         off_diagonal=_array(of.off_diagonal_share(G)),
-        anisotropy=_array(of.anisotropy(G)),
+        anisotropy=_array(of.anisotropy(G / _trace(distance))),
         variation=_array(of.pair_variation(G)),
         mean_matrix=_array(G.mean(0)),
         typical_matrix=_array(G[int(rank.argsort()[len(rank) // 2])]),
@@ -179,12 +179,17 @@ def _guards(
     quadratic = torch.einsum("pi,pij,pj->p", delta, G, delta)
     guards = {"root epsilon": quadratic < config.root_epsilon / (ACTIVE if config.root == "add" else 1.0)}
     if config.trace_normalised:
-        guards["trace epsilon"] = 1 - eigenvalues.sum(-1) > ACTIVE
+        guards["trace epsilon"] = 1 - eigenvalues.sum(-1) / _trace(distance) > ACTIVE
     if config.ridge is not None:
         # The lemma's lower bound is the ridge's own share of the value, before the root guard.
-        own = lower.square() - (config.root_epsilon if config.root == "add" else 0.0)
+        own = (lower / distance.scale).square() - (config.root_epsilon if config.root == "add" else 0.0)
         guards["ridge"] = own > ACTIVE * quadratic
     return {name: float(active.double().mean()) for name, active in guards.items()}
+
+
+def _trace(distance: QuadraticForm[Any]) -> float:
+    """The trace that G_tilde is given; 1 where it is not normalised."""
+    return float(distance.config.trace_of(distance.latent_dim))
 
 
 def _different(states: int, count: int, rng: np.random.Generator) -> NDArray[np.int64]:

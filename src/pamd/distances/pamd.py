@@ -60,10 +60,10 @@ def add_ridge(G: Tensor, ridge: float) -> Tensor:
     return G + ridge * torch.eye(G.shape[-1], dtype=G.dtype, device=G.device)  # eq:ridge
 
 
-def normalise_trace(G_bar: Tensor, epsilon: float, detached: bool = False) -> Tensor:
-    """G_tilde [P, d, d]: its trace is 1, up to epsilon. `detached`: no gradient through the trace."""
-    scale = G_bar.diagonal(dim1=-2, dim2=-1).sum(-1)[:, None, None] + epsilon
-    return G_bar / (scale.detach() if detached else scale)  # eq:trace_norm
+def normalise_trace(G_bar: Tensor, epsilon: float, detached: bool = False, trace: float = 1.0) -> Tensor:
+    """G_tilde [P, d, d]: its trace is `trace` (1 in the paper), up to epsilon. `detached`: no gradient through it."""
+    divisor = G_bar.diagonal(dim1=-2, dim2=-1).sum(-1)[:, None, None] + epsilon
+    return trace * G_bar / (divisor.detach() if detached else divisor)  # eq:trace_norm
 
 
 def plugin_distance(delta: Tensor, G_tilde: Tensor, epsilon: float, root: str = "add") -> Tensor:
@@ -84,9 +84,17 @@ def auxiliary_term(G_tilde: Tensor, weight: float, norm: str = "sum") -> Tensor:
 
 
 class QuadraticForm(Distance[QuadraticT]):
-    """Abstract: sqrt(Delta^T G_tilde Delta). A subclass gives G twice, as a matrix and as a `Form`."""
+    """Abstract: s * sqrt(Delta^T G_tilde Delta). A subclass gives G twice, as a matrix and as a `Form`.
+
+    s is 1, or learned (`config.scale`). tr G_tilde is 1, or `config.trace`. docs/family.md has the bounds with both.
+    """
 
     presets = PRESETS
+
+    def __init__(self, latent_dim: int, config: QuadraticT) -> None:
+        super().__init__(latent_dim, config)
+        self.log_scale = nn.Parameter(torch.zeros(())) if config.scale == "learned" else None
+        self._trace = config.trace_of(latent_dim)
 
     @abstractmethod
     def _metric(self, z: Tensor, z_prime: Tensor) -> Tensor:
@@ -97,7 +105,7 @@ class QuadraticForm(Distance[QuadraticT]):
         """The form of the pairs on delta [P, d] (float32 at least), with products for the pairs `rows`."""
 
     def matrix(self, z: Tensor, z_prime: Tensor) -> Tensor:
-        """G_tilde of each pair (G_bar where trace_normalised is off). z, z_prime: [P, d] -> [P, d, d]."""
+        """G_tilde of each pair before the scale (G_bar where trace_normalised is off). [P, d], [P, d] -> [P, d, d]."""
         z, z_prime = self._checked(z, z_prime, paired=True)
         return self._normalised(add_ridge(self._metric(z, z_prime), self._ridge)).to(z.dtype)
 
@@ -111,7 +119,7 @@ class QuadraticForm(Distance[QuadraticT]):
         G_bar = add_ridge(self._metric(z, z_prime), self._ridge)
         value = plugin_distance(_displacement(z, z_prime), self._normalised(G_bar), c.root_epsilon, c.root)
         G_tilde = normalise_trace(G_bar, c.trace_epsilon)
-        return value.to(z.dtype), auxiliary_term(G_tilde, c.aux_weight, c.aux_norm)
+        return self._scaled(value).to(z.dtype), auxiliary_term(G_tilde, c.aux_weight, c.aux_norm)
 
     def bounds(self, z: Tensor, z_prime: Tensor) -> tuple[Tensor, Tensor]:
         """The lower and upper bound of lem:spectral_sandwich on each value. z, z_prime: [P, d] -> [P], [P].
@@ -122,18 +130,24 @@ class QuadraticForm(Distance[QuadraticT]):
         delta = _displacement(z, z_prime)
         form = self._form(z, z_prime, delta, _no_rows(z))
         length = delta.square().sum(-1)
-        upper = length if self.config.trace_normalised else torch.full_like(length, float("inf"))
-        return self._root(length * self._ridge / self._scale(form.trace)), self._root(upper)
+        upper = self._trace * length if self.config.trace_normalised else torch.full_like(length, float("inf"))
+        lower = length * self._ridge / self._divisor(form.trace)
+        return self._scaled(self._root(lower)), self._scaled(self._root(upper))
 
     def largest(self, length: float) -> float:
-        """By the upper bound of lem:spectral_sandwich: as for l2, with the root guard."""
+        """By the upper bound of lem:spectral_sandwich: as for l2 at trace 1 and scale 1, with the root guard."""
         if not self.config.trace_normalised:
             return float("inf")
-        return float(self._root(torch.tensor(4.0 * length**2, dtype=torch.float64)))
+        return self.scale * float(self._root(torch.tensor(4.0 * self._trace * length**2, dtype=torch.float64)))
 
     @property
     def floor(self) -> float:
-        return float(self.config.root_epsilon**0.5)
+        return self.scale * float(self.config.root_epsilon**0.5)
+
+    @property
+    def scale(self) -> float:
+        """s, the factor in front of the root."""
+        return 1.0 if self.log_scale is None else float(self.log_scale.detach().exp())
 
     @property
     def _ridge(self) -> float:
@@ -157,12 +171,12 @@ class QuadraticForm(Distance[QuadraticT]):
     def _value_of(self, form: Form, delta: Tensor) -> Tensor:
         """The plug-in distance [P] without G: each equation applied to Delta^T G Delta and tr G."""
         quadratic = form.quadratic + self._ridge * delta.square().sum(-1)  # eq:ridge
-        return self._root(quadratic / self._scale(form.trace))  # eq:trace_norm, eq:plugin_distance
+        return self._scaled(self._root(quadratic / self._divisor(form.trace)))  # eq:trace_norm, eq:plugin_distance
 
     def _anisotropy(self, form: Form, rows: Tensor, generator: torch.Generator | None) -> Tensor:
         """An unbiased estimate [] of the batch mean of |G_tilde - I/d|_F^2 (docs/auxiliary-term.md).
 
-        G_tilde is trace-normalised here in every case: without that, the reward would have no bound.
+        G_tilde has trace 1 here in every case: without that, the reward would have no bound.
         """
         d, probes = self.latent_dim, self.config.aux_probes
         v = sign_vectors(rows.shape[0], d, probes, form.trace, generator)
@@ -175,16 +189,21 @@ class QuadraticForm(Distance[QuadraticT]):
     def _root(self, quadratic: Tensor) -> Tensor:
         return guarded_root(quadratic, self.config.root_epsilon, self.config.root)
 
-    def _scale(self, trace: Tensor) -> Tensor:
-        """What G_bar is divided by: its trace, or 1."""
+    def _scaled(self, value: Tensor) -> Tensor:
+        return value if self.log_scale is None else self.log_scale.to(value.dtype).exp() * value
+
+    def _divisor(self, trace: Tensor) -> Tensor:
+        """What G_bar is divided by: its trace over the one wanted, or 1."""
         if not self.config.trace_normalised:
             return torch.ones_like(trace)
-        scale = trace + (self.latent_dim * self._ridge + self.config.trace_epsilon)  # eq:trace_norm
-        return scale.detach() if self.config.trace_detached else scale
+        divisor = (trace + (self.latent_dim * self._ridge + self.config.trace_epsilon)) / self._trace  # eq:trace_norm
+        return divisor.detach() if self.config.trace_detached else divisor
 
     def _normalised(self, G_bar: Tensor) -> Tensor:
         c = self.config
-        return normalise_trace(G_bar, c.trace_epsilon, c.trace_detached) if c.trace_normalised else G_bar
+        if not c.trace_normalised:
+            return G_bar
+        return normalise_trace(G_bar, c.trace_epsilon, c.trace_detached, self._trace)
 
 
 @DISTANCES.register("pamd")

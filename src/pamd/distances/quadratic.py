@@ -25,6 +25,8 @@ class QuadraticConfig:
     """Added to L's diagonal after ReHU. 0: nothing is added."""
     trace_normalised: bool = True
     """Whether G_bar is divided by its trace (eq:trace_norm)."""
+    trace: float | Literal["d"] = 1.0
+    """tr G_tilde. 1 in the paper; "d", the latent dimension, makes the isotropic G_tilde I, which gives l2."""
     trace_detached: bool = False
     """True: no gradient through the trace."""
     trace_epsilon: float = 1e-8
@@ -33,6 +35,8 @@ class QuadraticConfig:
     """sqrt(q + epsilon) or sqrt(max(q, epsilon))."""
     root_epsilon: float = 1e-8
     """The epsilon of the root."""
+    scale: Literal["fixed", "learned"] = "fixed"
+    """"learned": a positive factor in front of the root, one for all pairs. It starts at 1."""
     aux_weight: float = 1e-3
     """lambda_aux: the weight of the anisotropy |G_tilde - I/d|^2, which the loss rewards. 0: off."""
     aux_norm: Literal["sum", "mean"] = "sum"
@@ -50,11 +54,22 @@ class QuadraticConfig:
         check_positive(what, aux_pairs=self.aux_pairs, aux_probes=self.aux_probes)
         check_choice(what, "root", self.root, ("add", "clamp"))
         check_choice(what, "aux_norm", self.aux_norm, ("sum", "mean"))
+        check_choice(what, "scale", self.scale, ("fixed", "learned"))
+        if isinstance(self.trace, str):
+            check_choice(what, "trace", self.trace, ("d",))
+        else:
+            check_positive(what, trace=self.trace)
         for name in ("diagonal_epsilon", "aux_weight"):
             if not 0 <= getattr(self, name) < float("inf"):
                 raise ConfigError(f"{what}: {name} must be finite and at least 0, got {getattr(self, name)}")
         if self.trace_detached and not self.trace_normalised:
             raise ConfigError(f"{what}: trace_detached requires trace_normalised; there is no trace to detach")
+        if self.trace != 1 and not self.trace_normalised:
+            raise ConfigError(f"{what}: trace={self.trace!r} requires trace_normalised; the trace is free without it")
+
+    def trace_of(self, latent_dim: int) -> float:
+        """The trace of G_tilde as a number."""
+        return float(latent_dim if isinstance(self.trace, str) else self.trace)
 
 
 @dataclass(frozen=True)

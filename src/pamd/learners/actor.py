@@ -28,7 +28,8 @@ class PolicyNetwork(nn.Module):
     def __init__(self, feature_dim: int, latent_dim: int, space: LatentSpace, hidden: int, outputs: int) -> None:
         super().__init__()
         self.head = nn.Linear(feature_dim, latent_dim)
-        self.normalise = Normalise(space, latent_dim)
+        # No distance measures the actor's latents, so nothing would be gained from a ball.
+        self.normalise = Normalise("layernorm" if space == "ball" else space, latent_dim)
         initialise(self.head)
         self.trunk = nn.Sequential(
             nn.Linear(latent_dim, hidden),

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from pamd.methods.pipelines import PIPELINES, Fidelity, method, names, side
-from pamd.methods.record import DistancePart, LatentSpace, Method, OperatorPart
+from pamd.methods.record import BallRadius, DistancePart, LatentSpace, Method, OperatorPart
 
 __all__ = [
     "PIPELINES",
+    "BallRadius",
     "DistancePart",
     "Fidelity",
     "LatentSpace",

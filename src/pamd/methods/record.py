@@ -6,19 +6,23 @@ import dataclasses
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Literal, get_args
 
-from pamd.config import Part, check_choice, check_fraction, check_whole
+from pamd.config import Part, check_choice, check_fraction, check_positive, check_whole
 from pamd.distances import DISTANCES
 from pamd.errors import ConfigError
 from pamd.initialisation import Initialisation
 from pamd.models import TransitionKind, TransitionStd
 from pamd.objective import Objective
 from pamd.operators import OPERATORS
+from pamd.operators.base import OperatorConfig
 from pamd.registry import Registry
 
-__all__ = ["DistancePart", "LatentSpace", "Method", "OperatorPart"]
+__all__ = ["BallRadius", "DistancePart", "LatentSpace", "Method", "OperatorPart"]
 
-LatentSpace = Literal["layernorm", "tanh", "sphere", "free"]
-"""LayerNorm; LayerNorm then tanh; the unit sphere; no normalisation."""
+LatentSpace = Literal["layernorm", "tanh", "sphere", "ball", "free"]
+"""LayerNorm; LayerNorm then tanh; the unit sphere; a ball that the distance's targets fit into; no normalisation."""
+
+BallRadius = float | Literal["rewards"]
+"""A fixed radius; or the one that the rewards seen so far require (`Method.ball_scale`)."""
 
 FROM_MODEL = frozenset({"next_mean", "next_std", "next_sample"})
 """The fields of `Latents` that a latent model fills."""
@@ -68,6 +72,10 @@ class Method:
     """d"""
     latent_space: LatentSpace = "layernorm"
     """Where latents live."""
+    ball_radius: BallRadius = "rewards"
+    """The radius of the latent space "ball". "rewards": half of the operator's largest fixed point."""
+    project_predictions: bool | None = None
+    """Whether predicted next latents are put into the latent space, too. None: in the ball alone, which requires it."""
     transition: TransitionKind = "none"
     """The latent dynamics model."""
     ensemble: int = 5
@@ -110,7 +118,19 @@ class Method:
                 raise ConfigError(f"{what}: {name} must be finite and at least 0, got {getattr(self, name)}")
         if self.reward_decoder and self.transition == "none":
             raise ConfigError(f"{what}: reward_decoder reads the predicted next latent and requires a transition")
+        self._check_ball(what)
         self._check_metric(what)
+
+    def _check_ball(self, what: str) -> None:
+        if isinstance(self.ball_radius, str):
+            check_choice(what, "ball_radius", self.ball_radius, ("rewards",))
+        else:
+            check_positive(what, ball_radius=self.ball_radius)
+        if self.latent_space == "ball" and self.project_predictions is False:
+            raise ConfigError(
+                f'{what}: latent_space "ball" requires project_predictions, otherwise targets leave the reach of the'
+                " distance; set method.project_predictions=true"
+            )
 
     def _check_metric(self, what: str) -> None:
         if (self.distance is None) != (self.operator is None):
@@ -149,12 +169,24 @@ class Method:
         return frozenset(wanted - {"online"})
 
     @property
+    def ball_scale(self) -> float:
+        """c_R / (2 (1 - gamma c_T)): the radius of the ball for each unit of the reward range.
+
+        The fixed point of the operator is at most c_R * range / (1 - gamma c_T), and two points of a ball are at most
+        two radii apart. Without an operator, its defaults count.
+        """
+        options = OperatorConfig() if self.operator is None else self.operator.options
+        return float(options.reward_coefficient / (2 * (1 - options.gamma * options.c_T)))
+
+    @property
     def resolved(self) -> Method:
-        """This method with the distance's options written out for its latent dimension."""
-        if self.distance is None:
-            return self
-        options = self.distance.cls.resolve(self.distance.options, self.latent_dim)
-        return dataclasses.replace(self, distance=dataclasses.replace(self.distance, options=options))
+        """This method with every value that depends on others written out."""
+        projects = self.latent_space == "ball" if self.project_predictions is None else self.project_predictions
+        changes: dict[str, Any] = {"project_predictions": projects}
+        if self.distance is not None:
+            options = self.distance.cls.resolve(self.distance.options, self.latent_dim)
+            changes["distance"] = dataclasses.replace(self.distance, options=options)
+        return dataclasses.replace(self, **changes)
 
     @property
     def without_metric(self) -> Method:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from typing import Literal, NamedTuple
 
 import torch
@@ -33,6 +34,10 @@ STD_MIN, STD_MAX = 1e-4, 10.0
 HIDDEN = 512
 
 
+def _unchanged(z: Tensor) -> Tensor:
+    return z
+
+
 class Prediction(NamedTuple):
     """K predictions of the next latent; K = 1 but for an ensemble."""
 
@@ -40,6 +45,12 @@ class Prediction(NamedTuple):
     """[K, B, d]"""
     log_std: Tensor | None
     """[K, B, d]; None: a point prediction"""
+    project: Callable[[Tensor], Tensor] = _unchanged
+    """Puts latents [..., d] into the latent space. The mean is there already; samples go there."""
+
+    def projected(self, project: Callable[[Tensor], Tensor]) -> Prediction:
+        """These predictions inside a latent space."""
+        return self._replace(mean=project(self.mean), project=project)
 
     def loss(self, z_next: Tensor) -> Tensor:
         """Mean negative log-likelihood [] of z_next [B, d], constants dropped; half the squared error for a point."""
@@ -53,13 +64,14 @@ class Prediction(NamedTuple):
         if len(self.mean) == 1:
             return self
         i = one_of(len(self.mean), generator)
-        return Prediction(self.mean[i : i + 1], None if self.log_std is None else self.log_std[i : i + 1])
+        log_std = None if self.log_std is None else self.log_std[i : i + 1]
+        return self._replace(mean=self.mean[i : i + 1], log_std=log_std)
 
     def sample(self, generator: torch.Generator | None) -> Tensor:
         """One next latent per row, from the first member: [B, d]. A point prediction is its own sample."""
         if self.log_std is None:
             return self.mean[0]
-        return self.mean[0] + self.log_std[0].exp() * normal_like(self.mean[0], generator)
+        return self.project(self.mean[0] + self.log_std[0].exp() * normal_like(self.mean[0], generator))
 
 
 class Transition(nn.Module, ABC):

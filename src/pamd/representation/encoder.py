@@ -8,7 +8,8 @@ from torch import Tensor, nn
 
 from pamd.encoders import Encoder
 from pamd.errors import ConfigError, ShapeError
-from pamd.methods import LatentSpace
+from pamd.methods import LatentSpace, Method
+from pamd.representation.ball import Ball
 from pamd.representation.latent_space import Normalise
 
 __all__ = ["LatentEncoder"]
@@ -18,10 +19,19 @@ class LatentEncoder(nn.Module):
     """Observations -> latents z [B, d].
 
     `network` is an encoder of this package, or any module that maps observations to [B, d]. The output of such a module
-    stands for its features, too. `normalised`: the network's output already lies in the latent space.
+    stands for its features, too. `normalised`: the network's output already lies in the latent space. `ball`: the ball
+    of latent space "ball".
     """
 
-    def __init__(self, network: nn.Module, space: LatentSpace, latent_dim: int, *, normalised: bool = False) -> None:
+    def __init__(
+        self,
+        network: nn.Module,
+        space: LatentSpace,
+        latent_dim: int,
+        *,
+        normalised: bool = False,
+        ball: Ball | None = None,
+    ) -> None:
         super().__init__()
         if not isinstance(network, nn.Module):
             raise ConfigError(f"the encoder must be an nn.Module, got {type(network).__name__}")
@@ -29,7 +39,12 @@ class LatentEncoder(nn.Module):
             raise ConfigError(f"the encoder gives {network.latent_dim} numbers, but latent_dim is {latent_dim}")
         self.network: Any = network
         self.latent_dim = latent_dim
-        self.space = Normalise(space, latent_dim)
+        self.space = Normalise(space, latent_dim, ball)
+        if normalised and self.space.ball is not None and self.space.ball.fixed is None:
+            raise ConfigError(
+                'normalised=True with latent_space "ball" requires a fixed method.ball_radius: an encoder that'
+                " normalises by itself does not see the radius grow with the rewards"
+            )
         self.normalised = normalised
         self._splits = isinstance(network, Encoder)
         self.feature_dim = network.feature_dim if isinstance(network, Encoder) else latent_dim
@@ -60,9 +75,21 @@ class LatentEncoder(nn.Module):
         """Observations [B, ...] -> z [B, d]."""
         return self.head(self.trunk(obs))
 
+    @classmethod
+    def of_method(cls, network: nn.Module, method: Method, *, normalised: bool = False) -> LatentEncoder:
+        """`network` in the latent space of `method`."""
+        radius = None if isinstance(method.ball_radius, str) else method.ball_radius
+        ball = Ball(radius=radius, scale=method.ball_scale)
+        return cls(network, method.latent_space, method.latent_dim, normalised=normalised, ball=ball)
+
+    def observe(self, reward: Tensor) -> None:
+        """Take note of the rewards [B] of an update: the ball may widen. Call it before the update's first pass."""
+        if self.space.ball is not None:
+            self.space.ball.observe(reward)
+
     def longest(self) -> float:
         """The length that no latent exceeds; infinity where it is unknown."""
-        if not self.normalised or self.space.space == "sphere":
+        if not self.normalised or self.space.space in ("sphere", "ball"):
             return self.space.longest()
         # The network normalises by itself, with a gain that is not known here.
         return float("inf")

@@ -13,7 +13,7 @@ from pamd.distances import Distance
 from pamd.errors import ConfigError, DtypeError, ShapeError
 from pamd.methods import Method
 from pamd.methods import method as named_method
-from pamd.models import RewardDecoder, make_transition
+from pamd.models import Prediction, RewardDecoder, make_transition
 from pamd.objective import metric_loss
 from pamd.operators import Operator
 from pamd.optimisation import follow, slow_copy
@@ -60,7 +60,7 @@ class Representation(nn.Module):
         d = method.latent_dim
         self.method, self.action_dim = method, action_dim
         if not isinstance(encoder, LatentEncoder):
-            encoder = LatentEncoder(encoder, method.latent_space, d, normalised=normalised)
+            encoder = LatentEncoder.of_method(encoder, method, normalised=normalised)
         self.encoder = encoder
         init, std = method.model_init, method.transition_std
         self.transition = make_transition(method.transition, d, action_dim, members=method.ensemble, init=init, std=std)
@@ -110,6 +110,7 @@ class Representation(nn.Module):
         reward = reward.squeeze(-1) if reward.ndim == 2 and reward.shape[1] == 1 else reward
         self._check(obs, action, reward, next_obs, z)
         action = self._one_hot(action)
+        self.encoder.observe(reward)
         latents = self.cache(obs, next_obs, z=z)
         terms = self.model_losses(latents, action, reward, generator)
         terms |= self.metric_losses(latents, action, reward, generator)
@@ -149,7 +150,7 @@ class Representation(nn.Module):
         if self.transition is None:
             return {}
         method = self.method
-        predicted = self.transition(latents.z, self._one_hot(action))
+        predicted = self._predicted(latents.z, action)
         transition = predicted.loss(latents.z_next(method.next_latent_encoder))
         terms = {"transition": Loss(method.transition_weight * transition, {"transition_loss": transition.detach()})}
         if self.reward_decoder is not None:
@@ -182,18 +183,23 @@ class Representation(nn.Module):
         if "z_next" in needs:
             fields["z_next"] = latents.z_next(method.target_encoder)
         if needs & {"next_mean", "next_std", "next_sample"}:
-            fields |= self._predict(latents.fixed_z(method.target_encoder), self._one_hot(action), generator)
+            fields |= self._predict(latents.fixed_z(method.target_encoder), action, generator)
         return Latents(z=latents.z, reward=reward, **fields)
 
     @torch.no_grad()
     def _predict(self, z: Tensor, action: Tensor, generator: torch.Generator | None) -> dict[str, Tensor]:
         """Where the latent model leads from z [B, d]: the mean, standard deviation and a sample of one member."""
-        assert self.transition is not None
-        chosen = self.transition(z, action).member(generator)
+        chosen = self._predicted(z, action).member(generator)
         fields = {"next_mean": chosen.mean[0], "next_sample": chosen.sample(generator)}
         if chosen.log_std is not None:
             fields["next_std"] = chosen.log_std[0].exp()
         return fields
+
+    def _predicted(self, z: Tensor, action: Tensor) -> Prediction:
+        """The latent model's prediction from z [B, d], inside the latent space where the method says so."""
+        assert self.transition is not None
+        predicted: Prediction = self.transition(z, self._one_hot(action))
+        return predicted.projected(self.encoder.space) if self.method.project_predictions else predicted
 
     def _check(self, obs: Tensor, action: Tensor, reward: Tensor, next_obs: Tensor, z: Tensor | None) -> None:
         """Raise unless these are B transitions."""
