@@ -7,6 +7,8 @@ from pathlib import Path
 from typing import Any
 
 import pamd
+from pamd.methods.family import family
+from pamd.table import NONE
 
 HERE = Path(__file__).parent
 DIMENSION = 50
@@ -34,6 +36,7 @@ def reference() -> str:
     for name in pamd.OPERATORS.names():
         cls = pamd.OPERATORS.get(name)
         lines.append(f"- `{name}`: {_first_line(cls)} Options: {_options(cls.Config)}")
+    lines += _methods()
     for title, registry in (
         ("Encoders", pamd.ENCODERS),
         ("Learners", pamd.LEARNERS),
@@ -44,6 +47,16 @@ def reference() -> str:
             cls = registry.get(name)
             lines.append(f"- `{name}`: {_first_line(cls)} Options: {_options(cls.Config)}")
     return "\n".join(lines) + "\n"
+
+
+def _methods() -> list[str]:
+    """The table of the family (`pamd list methods --table`)."""
+    table = family()
+    lines = ["", "## Methods", "", "`pamd.method(name, fidelity=…)`; [the family](family.md) explains the table.", ""]
+    lines += ["| " + " | ".join(table.columns) + " |", "|---" * len(table.columns) + "|"]
+    for name, *cells in table.rows:
+        lines.append(f"| `{name}` | " + " | ".join(str(cell or NONE) for cell in cells) + " |")
+    return lines
 
 
 def _first_line(cls: type[Any]) -> str:

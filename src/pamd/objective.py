@@ -13,6 +13,7 @@ from pamd.config import check_choice
 from pamd.distances import Distance
 from pamd.errors import ConfigError, DtypeError, ShapeError
 from pamd.operators import Operator
+from pamd.operators.rap import Rap
 from pamd.types import Latents, Loss, Measurement, Pairs
 
 __all__ = ["Objective", "make_pairs", "metric_loss"]
@@ -81,7 +82,10 @@ def metric_loss(
             f"distance {type(_unwrapped(distance)).__name__} has values {list(measured.value.shape)}, but operator"
             f" {type(operator).__name__} has targets {list(target.shape)}; they must agree"
         )
-    residual = _regress(measured.value, target, objective.regression, _pair_weight(latents, pairs))
+    compared = measured.value, target
+    if isinstance(operator, Rap):
+        compared = operator.squares(measured.value, latents, pairs, target_side)
+    residual = _regress(*compared, objective.regression, _pair_weight(latents, pairs))
     loss = objective.weight * (residual + objective.penalty_sign * measured.penalty)
     metrics = {
         "metric_loss": residual.detach(),

@@ -178,6 +178,8 @@ class Latents:
     """[B, d]: its standard deviation."""
     next_sample: Tensor | None = None
     """[B, d]: one sample of the next latent from the model."""
+    reward_std: Tensor | None = None
+    """[B]: the standard deviation of each state's reward, as a model predicts it."""
     not_done: Tensor | None = None
     """[B]: 0 where the episode terminated, else 1. The target of a pair with a 0 has no discounted term."""
     weight: Tensor | None = None
@@ -207,7 +209,7 @@ class Latents:
         return self.z.shape[0]
 
 
-_PER_ROW = ("reward", "not_done", "weight")
+_PER_ROW = ("reward", "reward_std", "not_done", "weight")
 """The fields of `Latents` that hold one number per row."""
 
 

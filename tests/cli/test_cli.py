@@ -10,8 +10,10 @@ from pathlib import Path
 import pytest
 
 from pamd.cli.main import main
+from pamd.methods import PIPELINES, names
 
 NAMED = ["sac", "deepmdp", "dbc", "dbc-det", "mico", "simsr", "simsr+pamd", "dbc-det+pamd", "simsr+mlp"]
+NAMED += ["zp", "dbc-normed", "rap", "simsr+pamd-scaled"]
 NAMED += ["dbc-det+diagonal", "simsr+adaptive-diagonal", "dbc-det+pamd-lowrank"]
 SMALL = ["--scale", "smoke", "--decisions", "60", "--threads", "1", "--no-tensorboard", "--device", "cpu"]
 
@@ -64,6 +66,7 @@ def test_train_resume_eval_and_config(tmp_path: Path, capsys: pytest.CaptureFixt
         (["resume", "nowhere"], "is not a run directory"),
         (["eval", "nowhere"], "is not a run directory"),
         (["list", "scales", "--diff", "a", "b"], "compares methods"),
+        (["list", "scales", "--table"], "--table shows methods"),
     ],
 )
 def test_bad_words_get_one_clear_line(
@@ -91,6 +94,19 @@ def test_diff(capsys: pytest.CaptureFixture[str]) -> None:
     assert "distance.name" in capsys.readouterr().out
     assert main(["list", "methods", "--diff", "simsr@paper", "simsr@released"]) == 0
     assert "objective.pairing" in capsys.readouterr().out
+
+
+def test_the_family_is_one_table(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["list", "methods", "--table"]) == 0
+    head, *rows = capsys.readouterr().out.splitlines()
+    assert head.split() == "method comparator target latent space model reward head citation".split()
+    by_name = {row.split()[0]: row for row in rows}
+    assert {*PIPELINES, "simsr+pamd", "dbc-det+pamd", "mico+pamd", "rap+pamd"} == by_name.keys()
+    for word in ("rap+pamd", "pamd", "rap", "layernorm", "gaussian", "of the state", "Chen & Pan 2022; PAMD"):
+        assert word in by_name["rap+pamd"]
+    assert "ball" in by_name["dbc-normed"]
+    assert main(["list", "methods", "--table", "--all"]) == 0
+    assert len(capsys.readouterr().out.splitlines()) == 1 + len(names())
 
 
 def test_damaged_runs_get_one_clear_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -56,7 +56,7 @@ def draw(seed: int, count: int = 5, scale: float = 1.0, dtype: torch.dtype = tor
 
 def test_the_papers_distances_are_all_there() -> None:
     assert {"pamd", "mlp", "diagonal", "adaptive-diagonal", "l1", "l2", "coordinate", "cosine", "mico"} <= set(NAMES)
-    assert {"pamd-lowrank", "pamd-block", "outside-chebyshev"} <= set(NAMES)
+    assert {"pamd-lowrank", "pamd-block", "pamd-scaled", "outside-chebyshev"} <= set(NAMES)
 
 
 @pytest.mark.parametrize(("name", "preset"), PRESETS)
@@ -112,8 +112,8 @@ def test_lemma_spectral_sandwich(
     alpha = (c.ridge or 0.0) / (trace_bar + c.trace_epsilon)
     value = d(z, z_prime)
     room = 1 + (1e-4 if dtype is torch.float32 else 1e-10)
-    lower = _root(c, alpha * length)
-    upper = _root(c, length)
+    lower = d.scale * _root(c, c.trace_of(D) * alpha * length)
+    upper = d.scale * _root(c, c.trace_of(D) * length)
     assert value.isfinite().all()
     assert (value * room >= lower).all()
     assert (value <= upper * room).all()
@@ -154,7 +154,7 @@ def test_matrix_is_symmetric_positive_definite_and_of_unit_trace(name: str, aux_
     assert (torch.linalg.eigvalsh(G) > 0).all()
     torch.testing.assert_close(G.diagonal(dim1=-2, dim2=-1).sum(-1), torch.ones(7).double(), atol=1e-5, rtol=0)
     delta = z - z_prime
-    expected = (torch.einsum("pi,pij,pj->p", delta, G, delta) + d.config.root_epsilon).sqrt()
+    expected = d.scale * (torch.einsum("pi,pij,pj->p", delta, G, delta) + d.config.root_epsilon).sqrt()
     torch.testing.assert_close(d(z, z_prime), expected, rtol=1e-10, atol=1e-12)
 
 
@@ -192,7 +192,9 @@ def test_state_round_trip(name: str) -> None:
     z, z_prime = draw(0, dtype=torch.float32), draw(1, dtype=torch.float32)
     other.load_state_dict({key: value.clone() for key, value in d.state_dict().items()})
     assert torch.equal(d(z, z_prime), other(z, z_prime))
-    assert {key.split(".")[0] for key in d.state_dict()} <= {"net", "weight"}, "no hidden buffers in the state"
+    assert {key.split(".")[0] for key in d.state_dict()} <= {"net", "weight", "log_scale"}, (
+        "no hidden buffers in the state"
+    )
 
 
 @pytest.mark.parametrize("name", NAMES)

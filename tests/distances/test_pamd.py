@@ -24,6 +24,8 @@ VARIANTS: list[dict[str, Any]] = [
     {"ridge": 0.5, "diagonal_epsilon": 0.1, "trace_epsilon": 0.3, "root_epsilon": 0.2},
     {"aux_weight": 10.0, "aux_norm": "mean"},
     {"hidden": 17},
+    {"trace": "d"},
+    {"trace": 3.0, "trace_detached": True, "scale": "learned"},
 ]
 
 

@@ -61,5 +61,6 @@ def make_optimisers(
 def _parameters(part: Representation) -> tuple[list[nn.Parameter], list[nn.Parameter], list[nn.Parameter]]:
     """Of the encoder, of the distance, and of the latent model."""
     metric = [] if part.distance is None else list(part.distance.parameters())
-    model = [p for net in (part.transition, part.reward_decoder) if net is not None for p in net.parameters()]
+    nets = (part.transition, part.reward_decoder, part.state_reward)
+    model = [p for net in nets if net is not None for p in net.parameters()]
     return list(part.encoder.parameters()), metric, model

@@ -38,6 +38,7 @@ def show(
     diff: tuple[str, str] | None = None,
     fidelity: Literal["paper", "released"] = "paper",
     all: bool = False,
+    table: bool = False,
 ) -> None:
     """Print names; for methods, how two of them differ, field by field.
 
@@ -46,9 +47,16 @@ def show(
         diff: two methods; NAME@released or NAME@paper picks the fidelity of one.
         fidelity: of methods that do not say.
         all: every pipeline+distance, too.
+        table: the whole family as one table, with citations.
     """
     console = Console()
-    if diff is not None:
+    if table:
+        if what != "methods" or diff is not None:
+            raise ConfigError("--table shows methods; it cannot be combined with --diff or with another list")
+        from pamd.methods.family import family
+
+        console.print(family(fidelity, every=all).text(), highlight=False, soft_wrap=True, markup=False)
+    elif diff is not None:
         if what != "methods":
             raise ConfigError(f"--diff compares methods, not {what}")
         _print_difference(console, diff, fidelity)

@@ -32,6 +32,8 @@ class Pipeline(NamedTuple):
 
     build: Callable[[Fidelity], Method]
     side: Side
+    cites: str
+    """Where the method comes from."""
 
 
 def _dbc_side(fidelity: Fidelity, **fields: Any) -> Method:
@@ -126,13 +128,51 @@ def _simsr(fidelity: Fidelity) -> Method:
     )
 
 
+def _zp(fidelity: Fidelity) -> Method:
+    """Self-prediction alone: `deepmdp` without its reward decoder."""
+    return _dbc_side(fidelity, name="zp", transition="deterministic", reward_decoder=False)
+
+
+def _dbc_normed(fidelity: Fidelity) -> Method:
+    """`dbc` in a ball that its targets fit into. The ball's norm, the comparator and W2's ground metric are all l2."""
+    gap = "smooth-l1" if fidelity == "released" else "abs"
+    return _dbc_side(
+        fidelity,
+        name="dbc-normed",
+        distance=DistancePart("l2"),
+        operator=OperatorPart("bisimulation", {"reading": "norm", "reward_gap": gap}),
+        latent_space="ball",
+        transition="gaussian",
+    )
+
+
+def _rap(fidelity: Fidelity) -> Method:
+    return _independent_side(
+        fidelity,
+        name="rap",
+        distance=DistancePart("mico", {"beta": 1e-6}),
+        operator=OperatorPart("rap"),
+        objective=Objective(regression="smooth-l1", weight=0.5),
+        latent_dim=100,
+        transition="gaussian",
+        transition_std="sigmoid",
+        model_init="pytorch",
+        state_reward=True,
+        transition_weight=1e-4,
+        reward_weight=1e-4,
+    )
+
+
 PIPELINES: dict[str, Pipeline] = {
-    "none": Pipeline(_none, "dbc"),
-    "deepmdp": Pipeline(_deepmdp, "dbc"),
-    "dbc": Pipeline(_dbc, "dbc"),
-    "dbc-det": Pipeline(_dbc_det, "dbc"),
-    "mico": Pipeline(_mico, "independent"),
-    "simsr": Pipeline(_simsr, "independent"),
+    "none": Pipeline(_none, "dbc", "the learner alone"),
+    "zp": Pipeline(_zp, "dbc", "Ni et al. 2024"),
+    "deepmdp": Pipeline(_deepmdp, "dbc", "Gelada et al. 2019"),
+    "dbc": Pipeline(_dbc, "dbc", "Zhang et al. 2021"),
+    "dbc-det": Pipeline(_dbc_det, "dbc", "Zhang et al. 2021"),
+    "dbc-normed": Pipeline(_dbc_normed, "dbc", "Kemertas & Aumentado-Armstrong 2021"),
+    "mico": Pipeline(_mico, "independent", "Castro et al. 2021"),
+    "simsr": Pipeline(_simsr, "independent", "Zang et al. 2022"),
+    "rap": Pipeline(_rap, "independent", "Chen & Pan 2022"),
 }
 
 
@@ -161,7 +201,7 @@ def side(name: str) -> Side:
 def names() -> list[str]:
     """Every pipeline and every pipeline+distance that makes sense."""
     found = list(PIPELINES)
-    for pipeline, (build, _) in PIPELINES.items():
+    for pipeline, (build, _, _) in PIPELINES.items():
         for comparator in DISTANCES.names():
             try:
                 _with_distance(build("paper"), comparator)
@@ -176,11 +216,13 @@ def _with_distance(pipeline: Method, comparator: str) -> Method:
     cls = DISTANCES.get(comparator)
     if pipeline.distance is None or pipeline.operator is None:
         raise ConfigError(f"method {pipeline.name!r} has no comparator to replace with {comparator!r}")
+    _check_shapes(pipeline, comparator)
     euclidean = pipeline.operator.name == "bisimulation"
     if euclidean and _is_learned(comparator, pipeline.latent_dim):
         raise ConfigError(
-            f"'dbc+{comparator}': DBC's Gaussian W2 requires a Euclidean ground metric, which a learned distance"
-            f" would not replace; use 'dbc-det+{comparator}'"
+            f"'{pipeline.name}+{comparator}': the W2 of Gaussians requires a Euclidean ground metric, which a learned"
+            f" distance would not replace; use 'dbc-det+{comparator}'"
+            + (" with method.latent_space=ball" if pipeline.latent_space == "ball" else "")
         )
     changes: dict[str, Any] = {
         "name": f"{pipeline.name}+{comparator}",
@@ -192,6 +234,16 @@ def _with_distance(pipeline: Method, comparator: str) -> Method:
         options = dataclasses.replace(pipeline.operator.options, reading=reading)
         changes["operator"] = dataclasses.replace(pipeline.operator, options=options)
     return dataclasses.replace(pipeline, **changes)
+
+
+def _check_shapes(pipeline: Method, comparator: str) -> None:
+    """Raise ConfigError if a coordinate-wise comparator meets a pipeline that is about one number for a pair."""
+    scalar = pipeline.name in ("rap", "dbc-normed")
+    if scalar and DISTANCES.get(comparator).coordinate_wise:
+        raise ConfigError(
+            f"'{pipeline.name}+{comparator}': {pipeline.name} compares one number for each pair, {comparator!r} one for"
+            f" each coordinate; use '{pipeline.name}+l1'"
+        )
 
 
 def _objective(pipeline: Method, comparator: str) -> Objective:

@@ -88,12 +88,14 @@ class Method:
     """Which copy of the encoder gives the next latents that the transition learns to predict."""
     reward_decoder: bool = False
     """Whether a decoder predicts the reward from the predicted next latent."""
+    state_reward: bool = False
+    """Whether a model predicts mean and standard deviation of the reward from the state's latent, for "rap"."""
     critic_weight: float = 1.0
     """Weight of the critic's loss beside this method's losses."""
     transition_weight: float = 1.0
     """Weight of the transition loss."""
     reward_weight: float = 1.0
-    """Weight of the reward decoder's loss."""
+    """Weight of the loss of the reward decoder, or of the state's reward model."""
     weight_decay: float = 1e-7
     """Weight decay of transition and reward decoder."""
     encoder_tau: float = 0.005
@@ -118,6 +120,8 @@ class Method:
                 raise ConfigError(f"{what}: {name} must be finite and at least 0, got {getattr(self, name)}")
         if self.reward_decoder and self.transition == "none":
             raise ConfigError(f"{what}: reward_decoder reads the predicted next latent and requires a transition")
+        if self.reward_decoder and self.state_reward:
+            raise ConfigError(f"{what}: reward_decoder cannot be combined with state_reward; both predict the reward")
         self._check_ball(what)
         self._check_metric(what)
 
@@ -141,6 +145,11 @@ class Method:
         if self.target_encoder == "online" and self.objective.right == "target":
             raise ConfigError(f'{what}: objective.right="target" requires a target_encoder of "ema" or "periodic"')
         operator = self.operator.cls(self.operator.options)
+        if "reward_std" in operator.needs and not self.state_reward:
+            raise ConfigError(
+                f"{what}: operator {self.operator.name!r} reads reward_std, which a model of the state's reward gives;"
+                " set method.state_reward=true"
+            )
         missing = operator.needs & FROM_MODEL if self.transition == "none" else frozenset()
         if self.transition == "deterministic":
             missing = operator.needs & {"next_std"}

@@ -3,6 +3,15 @@
 from __future__ import annotations
 
 from pamd.models.reward import RewardDecoder
+from pamd.models.state_reward import StateReward
 from pamd.models.transition import Prediction, Transition, TransitionKind, TransitionStd, make_transition
 
-__all__ = ["Prediction", "RewardDecoder", "Transition", "TransitionKind", "TransitionStd", "make_transition"]
+__all__ = [
+    "Prediction",
+    "RewardDecoder",
+    "StateReward",
+    "Transition",
+    "TransitionKind",
+    "TransitionStd",
+    "make_transition",
+]

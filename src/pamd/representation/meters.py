@@ -89,7 +89,8 @@ def warnings(meters: dict[str, float]) -> list[str]:
         found.append(
             f"reach: {100 * meters['reach_missed']:.0f} % of the targets lie beyond {meters['reach_largest']:.3g}, the "
             "largest value this distance can take on this encoder's latents, so the regression saturates; a smaller "
-            "reward weight c_R (--set method.operator.c_R=1-gamma) brings the targets down"
+            "reward weight c_R (--set method.operator.c_R=1-gamma) brings the targets down, and the ball "
+            "(--set method.latent_space=ball) gives the latents room for them"
         )
     return found
 

@@ -13,7 +13,7 @@ from pamd.distances import Distance
 from pamd.errors import ConfigError, DtypeError, ShapeError
 from pamd.methods import Method
 from pamd.methods import method as named_method
-from pamd.models import Prediction, RewardDecoder, make_transition
+from pamd.models import Prediction, RewardDecoder, StateReward, make_transition
 from pamd.objective import metric_loss
 from pamd.operators import Operator
 from pamd.optimisation import follow, slow_copy
@@ -65,6 +65,7 @@ class Representation(nn.Module):
         init, std = method.model_init, method.transition_std
         self.transition = make_transition(method.transition, d, action_dim, members=method.ensemble, init=init, std=std)
         self.reward_decoder = RewardDecoder(d, init) if method.reward_decoder else None
+        self.state_reward = StateReward(d, init) if method.state_reward else None
         self.distance: Distance[Any] | None = None
         self.operator: Operator[Any] | None = None
         if method.distance is not None and method.operator is not None:
@@ -147,17 +148,20 @@ class Representation(nn.Module):
         self, latents: CachedLatents, action: Tensor, reward: Tensor, generator: torch.Generator | None
     ) -> dict[str, Loss]:
         """The "transition" and "reward" terms, weighted. Both train the encoder through `latents.z`."""
-        if self.transition is None:
-            return {}
-        method = self.method
-        predicted = self._predicted(latents.z, action)
-        transition = predicted.loss(latents.z_next(method.next_latent_encoder))
-        terms = {"transition": Loss(method.transition_weight * transition, {"transition_loss": transition.detach()})}
-        if self.reward_decoder is not None:
-            decoded = self.reward_decoder(predicted.member(generator).sample(generator))
-            loss = F.mse_loss(decoded, reward)
-            terms["reward"] = Loss(method.reward_weight * loss, {"reward_loss": loss.detach()})
+        method, terms = self.method, {}
+        if self.transition is not None:
+            predicted = self._predicted(latents.z, action)
+            transition = predicted.loss(latents.z_next(method.next_latent_encoder))
+            terms["transition"] = Loss(method.transition_weight * transition, {"transition_loss": transition.detach()})
+            if self.reward_decoder is not None:
+                decoded = self.reward_decoder(predicted.member(generator).sample(generator))
+                terms["reward"] = self._reward_loss(F.mse_loss(decoded, reward))
+        if self.state_reward is not None:
+            terms["reward"] = self._reward_loss(self.state_reward(latents.z).loss(reward))
         return terms
+
+    def _reward_loss(self, loss: Tensor) -> Loss:
+        return Loss(self.method.reward_weight * loss, {"reward_loss": loss.detach()})
 
     def metric_losses(
         self, latents: CachedLatents, action: Tensor, reward: Tensor, generator: torch.Generator | None
@@ -182,6 +186,9 @@ class Representation(nn.Module):
             fields["z_target"] = latents.fixed_z(method.target_encoder)
         if "z_next" in needs:
             fields["z_next"] = latents.z_next(method.target_encoder)
+        if "reward_std" in needs and self.state_reward is not None:
+            with torch.no_grad():
+                fields["reward_std"] = self.state_reward(latents.fixed_z(method.target_encoder)).std
         if needs & {"next_mean", "next_std", "next_sample"}:
             fields |= self._predict(latents.fixed_z(method.target_encoder), action, generator)
         return Latents(z=latents.z, reward=reward, **fields)

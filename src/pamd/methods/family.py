@@ -1,0 +1,57 @@
+"""The family as one table: what each method compares, with which target, where, and who introduced it."""
+
+from __future__ import annotations
+
+import dataclasses
+
+from pamd.config import Part
+from pamd.errors import ConfigError
+from pamd.methods.pipelines import PIPELINES, Fidelity, method, names
+from pamd.methods.record import Method
+from pamd.table import Table
+
+__all__ = ["COLUMNS", "family"]
+
+COLUMNS = ("method", "comparator", "target", "latent space", "model", "reward head", "citation")
+
+
+def family(fidelity: Fidelity = "paper", *, every: bool = False) -> Table:
+    """One row for each pipeline and its PAMD version; with `every`, for each pipeline+distance."""
+    chosen = names() if every else [name for pipeline in PIPELINES for name in _with_pamd(pipeline)]
+    return Table("family", f"The family, fidelity {fidelity}", COLUMNS, [_row(name, fidelity) for name in chosen])
+
+
+def _with_pamd(pipeline: str) -> list[str]:
+    """The pipeline, and its PAMD version where there is one."""
+    try:
+        method(f"{pipeline}+pamd")
+    except ConfigError:
+        return [pipeline]
+    return [pipeline, f"{pipeline}+pamd"]
+
+
+def _row(name: str, fidelity: Fidelity) -> list[str | None]:
+    made = method(name, fidelity)
+    cites = PIPELINES[name.partition("+")[0]].cites
+    return [
+        name,
+        made.distance.name if made.distance else None,
+        _target(made.operator) if made.operator else None,
+        made.latent_space,
+        None if made.transition == "none" else made.transition,
+        _reward_head(made),
+        cites + ("; PAMD" if "+pamd" in name else ""),
+    ]
+
+
+def _target(operator: Part) -> str:
+    """The operator with the options that are not its defaults."""
+    default = operator.cls.Config()
+    own = [f.name for f in dataclasses.fields(default) if getattr(operator.options, f.name) != getattr(default, f.name)]
+    return " ".join([operator.name, *(f"{name}={getattr(operator.options, name)}" for name in own)])
+
+
+def _reward_head(made: Method) -> str | None:
+    if made.state_reward:
+        return "of the state"
+    return "of the predicted next latent" if made.reward_decoder else None

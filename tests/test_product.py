@@ -1,0 +1,74 @@
+"""Every operator x distance x latent space trains, or is refused by name. New registrations are in by themselves."""
+
+from __future__ import annotations
+
+from typing import Any, get_args
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+import pamd
+from pamd.errors import PamdError
+from pamd.methods import DistancePart, LatentSpace, Method, OperatorPart
+
+D, BATCH = 4, 6
+OPERATORS = pamd.OPERATORS.names()
+DISTANCES = pamd.DISTANCES.names()
+SPACES = get_args(LatentSpace)
+TRAINED = {"bisimulation", "bisimulation-det", "independent", "rap"}
+"""Operators whose needs a representation fills by itself. They must train with every scalar distance."""
+
+
+def make(operator: str, distance: str, space: Any) -> pamd.Representation:
+    needs = pamd.operator(operator).needs
+    method = Method(
+        f"{operator}+{distance}",
+        distance=DistancePart(distance),
+        operator=OperatorPart(operator),
+        latent_dim=D,
+        latent_space=space,
+        transition="gaussian",
+        transition_std="sigmoid",
+        state_reward="reward_std" in needs,
+        reward_decoder="action_reward" in needs,
+    )
+    torch.manual_seed(0)
+    return pamd.Representation(method, encoder=nn.Linear(3, D), action_dim=1)
+
+
+def train(rep: pamd.Representation) -> list[Tensor]:
+    """Two updates on random transitions: their losses."""
+    draw = torch.Generator().manual_seed(1)
+    optimiser = torch.optim.Adam(rep.parameters(), 1e-3)
+    totals = []
+    for _ in range(2):
+        obs, next_obs = (torch.randn(BATCH, 3, generator=draw) for _ in range(2))
+        action, reward = torch.rand(BATCH, 1, generator=draw), torch.rand(BATCH, generator=draw)
+        loss = rep.losses(obs, action, reward, next_obs, generator=draw)
+        optimiser.zero_grad()
+        loss.total.backward()
+        optimiser.step()
+        rep.follow()
+        totals.append(loss["metric"].value.detach())
+    return totals
+
+
+@pytest.mark.parametrize("space", SPACES)
+@pytest.mark.parametrize("distance", DISTANCES)
+@pytest.mark.parametrize("operator", OPERATORS)
+def test_it_trains_or_is_refused_by_name(operator: str, distance: str, space: Any) -> None:
+    refused = None
+    try:
+        rep = make(operator, distance, space)
+        before = rep.encoder.network.weight.clone()
+        losses = train(rep)
+    except PamdError as error:
+        refused = str(error)
+    if refused is not None:
+        assert operator in refused or pamd.OPERATORS.get(operator).__name__ in refused
+        assert operator not in TRAINED or pamd.DISTANCES.get(distance).coordinate_wise
+        return
+    assert all(loss.isfinite() for loss in losses)
+    assert not torch.equal(rep.encoder.network.weight, before)
+    assert all(p.isfinite().all() for p in rep.parameters())
