@@ -36,12 +36,13 @@ def two_rows_loss(latents: Latents | None = None, **options):
 
 
 OPTIONAL = ("not_done", "weight")
+PER_ROW = ("reward", *OPTIONAL, "value", "action_value", "window_length", "window_not_done")
 
 
 def random_latents(batch: int = 6, d: int = 3, absent: tuple[str, ...] = OPTIONAL) -> Latents:
     """Every field but `absent`, each a leaf that could take a gradient."""
     draw = {field.name: torch.rand(batch, d, generator=seeded(i)) for i, field in enumerate(fields(Latents))}
-    draw |= {name: draw[name][:, 0].clone() for name in ("reward", *OPTIONAL)}
+    draw |= {name: draw[name][:, 0].clone() for name in PER_ROW}
     return Latents(**{name: value.requires_grad_() for name, value in draw.items() if name not in absent})
 
 
@@ -148,7 +149,11 @@ def test_penalty_sign_turns_the_penalty_alone(weight):
 @pytest.mark.parametrize("right", ["online", "target"])
 @pytest.mark.parametrize(
     ("name", "options"),
-    [("bisimulation", {}), ("bisimulation-det", {}), ("independent", {}), ("independent", {"next_latents": "model"})],
+    [
+        *((name, {}) for name in pamd.OPERATORS.names()),
+        ("independent", {"next_latents": "model"}),
+        ("kernel", {"next_latents": "model", "reading": "root"}),
+    ],
 )
 def test_gradients_reach_the_latents_and_the_distance_alone(name, options, right, slow_distance):
     latents, distance = random_latents(absent=()), quiet_pamd()

@@ -15,7 +15,7 @@ from torch import Tensor
 
 from pamd.errors import DtypeError, ShapeError
 
-__all__ = ["Batch", "Budget", "Latents", "Loss", "Measurement", "NStep", "Pairs"]
+__all__ = ["Batch", "Budget", "Extras", "Latents", "Loss", "Measurement", "NStep", "Pairs", "Window"]
 
 
 @dataclass(frozen=True)
@@ -28,6 +28,23 @@ class NStep:
     """[B, ...], like `Batch.obs`: the observation after m steps"""
     discount: Tensor
     """[B], float32: gamma^m, or 0 where the episode terminated within the m steps. A time limit bootstraps."""
+
+
+@dataclass(frozen=True)
+class Window:
+    """B transitions and what follows them, m steps in all: m = n, or fewer where the episode or the replay ends before.
+
+    Its rewards are apart, because an operator compares two windows step by step.
+    """
+
+    reward: Tensor
+    """[B, n], float32: the reward of each step, not discounted; 0 after the m-th"""
+    length: Tensor
+    """[B], int64: m"""
+    obs: Tensor
+    """[B, ...], like `Batch.obs`: the observation after m steps"""
+    not_done: Tensor
+    """[B], float32: 0 where the episode terminated at the m-th step, 1 otherwise"""
 
 
 @dataclass(frozen=True)
@@ -46,6 +63,8 @@ class Batch:
     """[B], float32: 0 where the episode terminated, 1 otherwise. It is 1 at a time limit, which bootstraps."""
     n_step: NStep | None = None
     """The same transitions over n steps, where they were sampled so."""
+    window: Window | None = None
+    """The same transitions and the steps after them, where they were sampled so."""
 
     def __post_init__(self) -> None:
         if self.obs.ndim < 2:
@@ -57,6 +76,9 @@ class Batch:
         _check_shapes("Batch", self, reward=vector, next_obs=obs, not_done=vector)
         if self.n_step is not None:
             _check_shapes("Batch.n_step", self.n_step, reward=vector, next_obs=obs, discount=vector)
+        if self.window is not None:
+            steps = (len(self), *self.window.reward.shape[1:2])
+            _check_shapes("Batch.window", self.window, reward=steps, length=vector, obs=obs, not_done=vector)
 
     def __len__(self) -> int:
         return self.obs.shape[0]
@@ -66,7 +88,8 @@ class Batch:
         if self.obs.device == device:
             return self
         n_step = None if self.n_step is None else NStep(**_moved(self.n_step, device))
-        return Batch(**_moved(self, device), n_step=n_step)
+        window = None if self.window is None else Window(**_moved(self.window, device))
+        return Batch(**_moved(self, device), n_step=n_step, window=window)
 
     def _check_action(self) -> None:
         shape = list(self.action.shape)
@@ -78,7 +101,7 @@ class Batch:
             raise DtypeError(f"Batch.action of shape {shape} must be float32, got {self.action.dtype}")
 
 
-def _moved(record: Batch | NStep, device: torch.device) -> dict[str, Tensor]:
+def _moved(record: Batch | NStep | Window, device: torch.device) -> dict[str, Tensor]:
     values = {item.name: getattr(record, item.name) for item in fields(record)}
     return {name: value.to(device) for name, value in values.items() if isinstance(value, Tensor)}
 
@@ -184,6 +207,22 @@ class Latents:
     """[B]: 0 where the episode terminated, else 1. The target of a pair with a 0 has no discounted term."""
     weight: Tensor | None = None
     """[B]: sample weights. A pair counts with the mean of its two weights, relative to the mean over pairs."""
+    next_sample_other: Tensor | None = None
+    """[B, d]: a second sample of the next latent from the model, independent of the first."""
+    value: Tensor | None = None
+    """[B]: V(s), the learner's value of the states."""
+    action_value: Tensor | None = None
+    """[B]: Q(s, a), the learner's value of the transitions' actions."""
+    action_reward: Tensor | None = None
+    """[B, K]: the model's rewards of K actions, the same ones for every state."""
+    z_window: Tensor | None = None
+    """[B, d]: latents of the states in which windows end."""
+    window_reward: Tensor | None = None
+    """[B, n]: `Window.reward`."""
+    window_length: Tensor | None = None
+    """[B]: `Window.length`."""
+    window_not_done: Tensor | None = None
+    """[B]: `Window.not_done`."""
 
     def __post_init__(self) -> None:
         if not isinstance(self.z, Tensor):
@@ -202,6 +241,9 @@ class Latents:
                 raise DtypeError(f"Latents.{item.name} must be a torch.Tensor, got {type(value).__name__}")
             if item.name in _PER_ROW:
                 object.__setattr__(self, item.name, _per_row(f"Latents.{item.name}", value, batch))
+            elif item.name in _ROWS_OF_MANY:
+                if value.ndim != 2 or len(value) != batch:
+                    raise ShapeError(f"Latents.{item.name} must be [{batch}, n], got {list(value.shape)}")
             elif value.shape != self.z.shape:
                 raise ShapeError(f"Latents.{item.name} must be {list(self.z.shape)}, got {list(value.shape)}")
 
@@ -209,8 +251,22 @@ class Latents:
         return self.z.shape[0]
 
 
-_PER_ROW = ("reward", "reward_std", "not_done", "weight")
+@dataclass(frozen=True)
+class Extras:
+    """What an operator may read of B transitions that the representation cannot compute. An agent fills it."""
+
+    value: Tensor | None = None
+    """[B]: V(s), for operators "value" and "advantage"."""
+    action_value: Tensor | None = None
+    """[B]: Q(s, a), for operator "advantage"."""
+    window: Window | None = None
+    """The steps after each transition, for operator "n-step"."""
+
+
+_PER_ROW = ("reward", "reward_std", "not_done", "weight", "value", "action_value", "window_length", "window_not_done")
 """The fields of `Latents` that hold one number per row."""
+_ROWS_OF_MANY = ("action_reward", "window_reward")
+"""The fields of `Latents` that hold several numbers per row."""
 
 
 def _per_row(name: str, value: Tensor, batch: int) -> Tensor:

@@ -17,7 +17,7 @@ from pamd.errors import DtypeError, ShapeError
 from pamd.learners import Learner, Step
 from pamd.optimisation import descend, load_optimiser
 from pamd.representation import CachedLatents, LatentEncoder, Representation
-from pamd.types import Batch, Loss
+from pamd.types import Batch, Extras, Loss
 
 __all__ = ["Agent", "Parts", "build_parts"]
 
@@ -103,7 +103,7 @@ class Agent:
         latents = self._cache(self.representation, batch)
         with torch.autocast(self.device.type, torch.bfloat16, enabled=self.config.precision == "bfloat16"):
             losses = self._train_encoder(batch, latents, step)
-            losses += self._train_isolated(batch)
+            losses += self._train_isolated(batch, latents)
             losses += self.learner.improve(latents, step, self.generator)
         self.learner.follow(step)
         burst = self.config.learner.options.in_burst(self.updates)
@@ -112,6 +112,21 @@ class Agent:
             self.isolated.follow(at_once=burst)
         return {name: value for loss in losses for name, value in loss.metrics.items()}
 
+    def extras(self, batch: Batch) -> Extras:
+        """What the operator reads of a batch beyond its latents: values of the learner as it stands, and windows."""
+        return self._extras(batch, self._cache(self.representation, batch))
+
+    def _extras(self, batch: Batch, latents: CachedLatents) -> Extras:
+        """`latents` are those of the learner's encoder, also where the metric has an encoder of its own."""
+        needs = self.config.method.operator_needs
+        if not needs & {"value", "action_value"}:
+            return Extras(window=batch.window)
+        z = latents.fixed_z("online")  # first: the metric loss reads the same pass, with its gradient
+        with torch.no_grad():
+            value = self.learner.value(latents.fixed_features, z)
+            action_value = self.learner.action_value(z, batch.action) if "action_value" in needs else None
+        return Extras(value, action_value, batch.window)
+
     def _train_encoder(self, batch: Batch, latents: CachedLatents, step: Step) -> list[Loss]:
         """The critic's loss and those of the representation, jointly or one after the other."""
         representation, given = self.representation, (batch.action, batch.reward, self.generator)
@@ -119,28 +134,30 @@ class Agent:
         first = [Loss(self.config.method.critic_weight * critic, metrics)]
         if self.config.schedule == "joint":
             first += representation.model_losses(latents, *given).values()
-            first += representation.metric_losses(latents, *given).values()
+            first += representation.metric_losses(latents, *given, self._extras(batch, latents)).values()
             self._step(first, "critic", "model")
             return first
         with_critic = self.config.method.metric_in == "critic"
-        first += representation.metric_losses(latents, *given).values() if with_critic else ()
+        if with_critic:
+            first += representation.metric_losses(latents, *given, self._extras(batch, latents)).values()
         self._step(first, "critic")
         latents.forget()
         second = [*representation.model_losses(latents, *given).values()]
-        second += () if with_critic else representation.metric_losses(latents, *given).values()
+        if not with_critic:
+            second += representation.metric_losses(latents, *given, self._extras(batch, latents)).values()
         if second:
             self._step(second, "representation", "model")
             latents.forget()
         return first + second
 
-    def _train_isolated(self, batch: Batch) -> list[Loss]:
+    def _train_isolated(self, batch: Batch, shared: CachedLatents) -> list[Loss]:
         """The metric step of the second representation. Its latent model then learns without shaping its encoder."""
         isolated = self.isolated
         if isolated is None:
             return []
         given = (batch.action, batch.reward, self.generator)
         latents = self._cache(isolated, batch)
-        metric = list(isolated.metric_losses(latents, *given).values())
+        metric = list(isolated.metric_losses(latents, *given, self._extras(batch, shared)).values())
         self._step(metric, "isolated")
         latents.forget()
         model = list(isolated.model_losses(latents, *given).values())
@@ -154,7 +171,8 @@ class Agent:
     @staticmethod
     def _cache(representation: Representation, batch: Batch) -> CachedLatents:
         return_obs = None if batch.n_step is None else batch.n_step.next_obs
-        return representation.cache(batch.obs, batch.next_obs, return_obs=return_obs)
+        window_obs = None if batch.window is None else batch.window.obs
+        return representation.cache(batch.obs, batch.next_obs, return_obs=return_obs, window_obs=window_obs)
 
     def _augmented(self, batch: Batch) -> Batch:
         if self.config.learner.options.augmentation.name == "none":
@@ -165,6 +183,8 @@ class Agent:
         if batch.n_step is not None:
             shifted = self.augment(batch.n_step.next_obs, self.generator)
             changes["n_step"] = dataclasses.replace(batch.n_step, next_obs=shifted)
+        if batch.window is not None:
+            changes["window"] = dataclasses.replace(batch.window, obs=self.augment(batch.window.obs, self.generator))
         return dataclasses.replace(batch, **changes)
 
     def _checked(self, obs: NDArray[Any]) -> tuple[bool, Tensor]:

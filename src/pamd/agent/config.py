@@ -8,7 +8,7 @@ from typing import Any, ClassVar, Literal, get_args
 from pamd.config import Part, check_choice
 from pamd.encoders import ENCODERS
 from pamd.errors import ConfigError
-from pamd.learners import LearnerPart
+from pamd.learners import Learner, LearnerPart
 from pamd.methods import Method
 from pamd.registry import Registry
 
@@ -43,6 +43,13 @@ class AgentConfig:
         check_choice("agent", "precision", self.precision, get_args(Precision))
         if self.isolate_metric and self.method.distance is None:
             raise ConfigError(f"isolate_metric requires a metric loss, and method {self.method.name!r} has none")
+        if self.isolate_metric:
+            _ = self.method.metric_alone  # its own checks
+        if "action_value" in self.method.operator_needs and self.learner.cls.action_value is Learner.action_value:
+            raise ConfigError(
+                f"learner {self.learner.name!r} gives no values of actions, which operator 'advantage' reads;"
+                " use operator 'value', or give the learner a method action_value"
+            )
         operator, gamma = self.method.operator, self.learner.options.gamma
         if operator is not None and operator.options.gamma != gamma:
             raise ConfigError(

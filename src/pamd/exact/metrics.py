@@ -11,9 +11,13 @@ from pamd.exact.mdp import Array, FiniteMDP
 from pamd.exact.transport import wasserstein
 
 __all__ = [
+    "Operator",
     "bisimulation",
     "bisimulation_operator",
+    "check_square",
+    "check_weight",
     "fixed_point",
+    "from_zero",
     "mico",
     "mico_operator",
     "policy_bisimulation",
@@ -26,10 +30,10 @@ Operator = Callable[[Array], Array]
 
 def bisimulation_operator(mdp: FiniteMDP, c_R: float = 1.0) -> Operator:
     """eq:bisim_operator: max over actions of c_R |r - r'| + gamma W_d(P, P'), on symmetric d [S, S]."""
-    gap = _weight(c_R) * np.abs(mdp.reward[:, None] - mdp.reward[None])  # [S, S, A]
+    gap = check_weight(c_R) * np.abs(mdp.reward[:, None] - mdp.reward[None])  # [S, S, A]
 
     def apply(d: Array) -> Array:
-        _check_square(d, mdp.n_states)
+        check_square(d, mdp.n_states)
         per_action = [gap[..., a] + mdp.gamma * _all_wasserstein(mdp.transition[:, a], d) for a in range(mdp.n_actions)]
         return np.asarray(np.max(per_action, axis=0))
 
@@ -39,10 +43,10 @@ def bisimulation_operator(mdp: FiniteMDP, c_R: float = 1.0) -> Operator:
 def policy_bisimulation_operator(mdp: FiniteMDP, policy: Array, c_R: float = 1.0) -> Operator:
     """DBC's on-policy counterpart: c_R |r^pi - r^pi'| + gamma W_d(P^pi, P^pi')."""
     transition, reward = mdp.under(policy)
-    gap = _weight(c_R) * np.abs(reward[:, None] - reward)
+    gap = check_weight(c_R) * np.abs(reward[:, None] - reward)
 
     def apply(d: Array) -> Array:
-        _check_square(d, mdp.n_states)
+        check_square(d, mdp.n_states)
         return gap + mdp.gamma * _all_wasserstein(transition, d)
 
     return apply
@@ -51,10 +55,10 @@ def policy_bisimulation_operator(mdp: FiniteMDP, policy: Array, c_R: float = 1.0
 def mico_operator(mdp: FiniteMDP, policy: Array, c_R: float = 1.0) -> Operator:
     """eq:mico_operator: c_R |r^pi - r^pi'| + gamma E[U(next, next')], next states independent."""
     transition, reward = mdp.under(policy)
-    gap = _weight(c_R) * np.abs(reward[:, None] - reward)
+    gap = check_weight(c_R) * np.abs(reward[:, None] - reward)
 
     def apply(U: Array) -> Array:
-        _check_square(U, mdp.n_states)
+        check_square(U, mdp.n_states)
         return gap + mdp.gamma * transition @ U @ transition.T
 
     return apply
@@ -81,17 +85,17 @@ def fixed_point(
 
 def bisimulation(mdp: FiniteMDP, *, c_R: float = 1.0, tolerance: float = 1e-9) -> Array:
     """The bisimulation metric [S, S], with the max over actions."""
-    return _from_zero(bisimulation_operator(mdp, c_R), mdp, tolerance)
+    return from_zero(bisimulation_operator(mdp, c_R), mdp, tolerance)
 
 
 def policy_bisimulation(mdp: FiniteMDP, policy: Array, *, c_R: float = 1.0, tolerance: float = 1e-9) -> Array:
     """The on-policy bisimulation metric [S, S]."""
-    return _from_zero(policy_bisimulation_operator(mdp, policy, c_R), mdp, tolerance)
+    return from_zero(policy_bisimulation_operator(mdp, policy, c_R), mdp, tolerance)
 
 
 def mico(mdp: FiniteMDP, policy: Array, *, c_R: float = 1.0, tolerance: float = 1e-9) -> Array:
     """The MICo distance U^pi [S, S]; its diagonal need not be zero."""
-    return _from_zero(mico_operator(mdp, policy, c_R), mdp, tolerance)
+    return from_zero(mico_operator(mdp, policy, c_R), mdp, tolerance)
 
 
 def reduced(U: Array) -> Array:
@@ -100,7 +104,8 @@ def reduced(U: Array) -> Array:
     return np.asarray(U - (self_distance[:, None] + self_distance) / 2)
 
 
-def _from_zero(operator: Operator, mdp: FiniteMDP, tolerance: float) -> Array:
+def from_zero(operator: Operator, mdp: FiniteMDP, tolerance: float) -> Array:
+    """The fixed point [S, S] of a gamma-contraction, iterated from 0."""
     return fixed_point(operator, np.zeros((mdp.n_states, mdp.n_states)), mdp.gamma, tolerance=tolerance)
 
 
@@ -113,12 +118,14 @@ def _all_wasserstein(transition: Array, d: Array) -> Array:
     return W
 
 
-def _weight(c_R: float) -> float:
+def check_weight(c_R: float) -> float:
+    """c_R, or ConfigError unless it is finite and at least 0."""
     if not isinstance(c_R, (int, float)) or not 0 <= c_R < float("inf"):
         raise ConfigError(f"c_R must be a finite number of at least 0, got {c_R!r}")
     return c_R
 
 
-def _check_square(d: Array, states: int) -> None:
+def check_square(d: Array, states: int) -> None:
+    """Raise ShapeError unless d is [S, S]."""
     if d.shape != (states, states):
         raise ShapeError(f"a metric of this MDP must be {[states, states]}, got {list(d.shape)}")

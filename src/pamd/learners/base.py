@@ -123,6 +123,10 @@ class Learner(nn.Module, ABC, Generic[ConfigT]):
     def value(self, features: Tensor, z: Tensor) -> Tensor:
         """The value [B] of the policy's mode in states with features [B, F] and latents z [B, d]."""
 
+    def action_value(self, z: Tensor, action: Tensor) -> Tensor:
+        """Optional hook, for operator "advantage": the value [B] of actions [B, A] at latents z [B, d]."""
+        raise NotImplementedError(f"learner {type(self).__name__} gives no values of actions")
+
     @abstractmethod
     def critic_loss(self, batch: Batch, latents: CachedLatents, step: Step, generator: torch.Generator) -> Loss:
         """The critic's loss on `latents.z`, whose gradient reaches the encoder."""

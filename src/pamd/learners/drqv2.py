@@ -101,6 +101,9 @@ class DrqV2(Learner[DrqV2Config]):
     def value(self, features: Tensor, z: Tensor) -> Tensor:
         return self.critic.lower(z, torch.tanh(self.actor(features)))
 
+    def action_value(self, z: Tensor, action: Tensor) -> Tensor:
+        return self.critic.lower(z, action)
+
     def critic_loss(self, batch: Batch, latents: CachedLatents, step: Step, generator: torch.Generator) -> Loss:
         with torch.no_grad():
             features = latents.return_features

@@ -97,6 +97,9 @@ class Sac(Learner[SacConfig]):
     def value(self, features: Tensor, z: Tensor) -> Tensor:
         return self.critic.lower(z, self._mode(features))
 
+    def action_value(self, z: Tensor, action: Tensor) -> Tensor:
+        return self.critic.lower(z, action)
+
     def critic_loss(self, batch: Batch, latents: CachedLatents, step: Step, generator: torch.Generator) -> Loss:
         with torch.no_grad():
             action, log_prob, _ = self._sample(latents.return_features, generator)

@@ -24,7 +24,7 @@ LatentSpace = Literal["layernorm", "tanh", "sphere", "ball", "free"]
 BallRadius = float | Literal["rewards"]
 """A fixed radius; or the one that the rewards seen so far require (`Method.ball_scale`)."""
 
-FROM_MODEL = frozenset({"next_mean", "next_std", "next_sample"})
+FROM_MODEL = frozenset({"next_mean", "next_std", "next_sample", "next_sample_other", "action_reward"})
 """The fields of `Latents` that a latent model fills."""
 
 
@@ -159,6 +159,11 @@ class Method:
                 f" {self.transition!r} does not give; set method.transition to "
                 + ("gaussian or ensemble" if "next_std" in missing else "deterministic, gaussian or ensemble")
             )
+        if "action_reward" in operator.needs and not self.reward_decoder:
+            raise ConfigError(
+                f"{what}: operator {self.operator.name!r} reads the rewards of actions that were not taken, which a"
+                " reward decoder predicts; set method.reward_decoder to true"
+            )
         if operator.coordinate_wise not in (None, self.distance.cls.coordinate_wise):
             kinds = ("scalars", "coordinate by coordinate")
             theirs, ours = kinds[bool(operator.coordinate_wise)], kinds[self.distance.cls.coordinate_wise]
@@ -186,6 +191,19 @@ class Method:
         """
         options = OperatorConfig() if self.operator is None else self.operator.options
         return float(options.reward_coefficient / (2 * (1 - options.gamma * options.c_T)))
+
+    @property
+    def operator_needs(self) -> frozenset[str]:
+        """The fields of `Latents` that the operator reads, besides the reward."""
+        if self.operator is None:
+            return frozenset()
+        needs: frozenset[str] = self.operator.cls(self.operator.options).needs
+        return needs
+
+    @property
+    def window(self) -> int:
+        """The steps of the windows that the operator reads; 0 where it reads none."""
+        return self.operator.options.n if self.operator is not None and "z_window" in self.operator_needs else 0
 
     @property
     def resolved(self) -> Method:

@@ -16,7 +16,7 @@ from pamd.errors import ConfigError, ShapeError
 from pamd.registry import Registry
 from pamd.types import Latents, Pairs
 
-__all__ = ["OPERATORS", "Operator", "OperatorConfig", "reward_gap"]
+__all__ = ["OPERATORS", "Operator", "OperatorConfig", "gap"]
 
 
 @dataclass(frozen=True)
@@ -73,6 +73,10 @@ class Operator(ABC, Generic[OperatorConfigT]):
         """Optional hook: whether targets are [P, d], one per coordinate. None: as the distance's values are."""
         return None
 
+    def _gap(self, latents: Latents, pairs: Pairs) -> Tensor:
+        """Optional hook: how far apart the states are before their next states count: [P], by default |r - r'|."""
+        return gap(latents.reward, pairs, self.config.reward_gap)
+
     @abstractmethod
     def _discrepancy(self, latents: Latents, pairs: Pairs, distance: Distance[Any]) -> Tensor:
         """How far apart the next states are: [P], or [P, d]."""
@@ -87,12 +91,20 @@ class Operator(ABC, Generic[OperatorConfigT]):
         for name in sorted(self.needs):
             if getattr(latents, name) is None:
                 raise ShapeError(f"operator {type(self).__name__} needs Latents.{name}, which is missing")
-        gap = self.config.reward_coefficient * reward_gap(latents.reward, pairs, self.config.reward_gap)
+        return self._target(latents, pairs, distance)
+
+    def _target(self, latents: Latents, pairs: Pairs, distance: Distance[Any]) -> Tensor:
+        """Optional hook: `target` of checked latents, by default of one step."""
+        near = self.config.reward_coefficient * self._gap(latents, pairs)
         discounted = self.config.gamma * self.config.c_T * self._discrepancy(latents, pairs, distance)
         continues = None if latents.not_done is None else latents.not_done[pairs.left] * latents.not_done[pairs.right]
         if discounted.ndim == 2:
-            gap, continues = gap[:, None], None if continues is None else continues[:, None]
-        return gap + (discounted if continues is None else continues * discounted)
+            near, continues = near[:, None], None if continues is None else continues[:, None]
+        return near + (discounted if continues is None else continues * discounted)
+
+    def bound(self, spread: float) -> float:
+        """Optional hook: the largest value of the fixed point where rewards lie within an interval of this length."""
+        return self.config.reward_coefficient * spread / (1 - self.config.gamma * self.config.c_T)
 
     def check(self, distance: Distance[Any] | type[Distance[Any]]) -> None:
         """Raise ConfigError if the values of `distance` and the targets of this operator differ in shape."""
@@ -109,9 +121,9 @@ class Operator(ABC, Generic[OperatorConfigT]):
         return f"{type(self).__name__}({self.config!r})"
 
 
-def reward_gap(reward: Tensor, pairs: Pairs, kind: str) -> Tensor:
-    """|r - r'| or its Huber (threshold 1). reward: [B] -> [P]."""
-    left, right = reward[pairs.left], reward[pairs.right]
+def gap(x: Tensor, pairs: Pairs, kind: str) -> Tensor:
+    """|x - x'| or its Huber (threshold 1). x: [B, ...] -> [P, ...]."""
+    left, right = x[pairs.left], x[pairs.right]
     return (left - right).abs() if kind == "abs" else F.smooth_l1_loss(left, right, reduction="none")
 
 

@@ -44,7 +44,7 @@ class Replay:
         self._storage = storage
         self._manifest = manifest
         self._ring = Ring(storage.age, self.layout.frame_stack, manifest.state.written)
-        self._buffers: dict[tuple[int, bool], Buffers] = {}
+        self._buffers: dict[tuple[int, bool, int], Buffers] = {}
 
     @staticmethod
     def create(
@@ -158,7 +158,9 @@ class Replay:
         """[N]: all transitions that can be sampled, oldest first, for `take`."""
         return self._ring.usable_counters()
 
-    def take(self, transitions: Counters, buffer: int = 0, *, n_step: int = 1, gamma: float = 1.0) -> Batch:
+    def take(
+        self, transitions: Counters, buffer: int = 0, *, n_step: int = 1, gamma: float = 1.0, window: int = 0
+    ) -> Batch:
         """The given transitions [B] as a batch; the other arguments are those of `sample`."""
         usable = self._ring.usable(transitions)
         if transitions.ndim != 1 or not len(transitions) or not usable.all():
@@ -166,19 +168,27 @@ class Replay:
             raise ReplayError(
                 f"take requires [B] transitions of this replay, got {list(transitions.shape)}, unknown: {bad}"
             )
-        return self._filled(transitions, buffer, n_step, gamma)
+        return self._filled(transitions, buffer, n_step, gamma, window)
 
     def sample(
-        self, batch_size: int, rng: np.random.Generator, buffer: int = 0, *, n_step: int = 1, gamma: float = 1.0
+        self,
+        batch_size: int,
+        rng: np.random.Generator,
+        buffer: int = 0,
+        *,
+        n_step: int = 1,
+        gamma: float = 1.0,
+        window: int = 0,
     ) -> Batch:
         """`batch_size` transitions, drawn uniformly and independently.
 
         With `n_step` above 1, `Batch.n_step` holds the returns of so many steps, discounted by `gamma`; the transitions
-        are the same. The tensors are views of memory that belongs to `buffer`, valid until the next call with the same
-        `buffer` and the same choice of one or several steps; two alternating numbers keep two batches valid. `obs` and
-        `next_obs` share frames: do not write to them.
+        are the same. With `window` above 0, `Batch.window` holds the rewards of so many steps, one by one. The tensors
+        are views of memory that belongs to `buffer`, valid until the next call with the same `buffer` and the same
+        choice of steps and window; two alternating numbers keep two batches valid. `obs` and `next_obs` share frames:
+        do not write to them.
         """
-        return self._filled(self._ring.draw(batch_size, rng), buffer, n_step, gamma)
+        return self._filled(self._ring.draw(batch_size, rng), buffer, n_step, gamma, window)
 
     def sync(self) -> dict[str, Any]:
         """Make all frames durable; returns the state for the checkpoint.
@@ -233,16 +243,17 @@ class Replay:
             raise ReplayError("add after the end: the episode has terminated; start the next one")
         return newest
 
-    def _filled(self, counters: Counters, buffer: int, n_step: int, gamma: float) -> Batch:
+    def _filled(self, counters: Counters, buffer: int, n_step: int, gamma: float, window: int) -> Batch:
         from pamd.replay.sample import Buffers  # Imported here: a process that only collects needs no torch.
 
         check_whole("replay", "n_step", n_step, 1)
+        check_whole("replay", "window", window, 0)
         if not 0 <= gamma <= 1:
             raise ConfigError(f"replay: gamma must lie in [0, 1], got {gamma!r}")
-        key = (buffer, n_step > 1)
+        key = (buffer, n_step > 1, window)
         buffers = self._buffers.get(key)
         if buffers is None or len(buffers.batch) != len(counters):
-            buffers = self._buffers[key] = Buffers(len(counters), self.layout, with_n_step=n_step > 1)
+            buffers = self._buffers[key] = Buffers(len(counters), self.layout, n_step > 1, window)
         return buffers.fill(self._storage, self._ring, counters, n_step, gamma)
 
 

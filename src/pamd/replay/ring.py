@@ -71,17 +71,16 @@ class Ring:
         same_episode = self.age_of(frames) == self.age_of(counters)[:, None] + k
         return np.asarray((same_episode & (frames < self.written)).sum(axis=1))
 
-    def frames_of(self, counters: Counters, steps: Counters | None = None) -> Counters:
+    def frames_of(self, counters: Counters, *ends: Counters) -> Counters:
         """[B] -> [B, frame_stack + 1]: the first `frame_stack` make the state, the last `frame_stack` the next state.
 
-        With `steps` [B], `frame_stack` more columns make the state after that many steps. The first frame of an
+        For each of `ends` [B], `frame_stack` more columns make the state after that many steps. The first frame of an
         episode repeats where the episode is shorter than the stack. All states of a row belong to the same episode, so
         they are clipped at the same frame, and the state and the next state can share their frames.
         """
         stack = np.arange(1 - self.frame_stack, 2)
-        frames = counters[:, None] + stack
-        if steps is not None:
-            frames = np.concatenate([frames, (counters + steps)[:, None] + stack[:-1]], axis=1)
+        later = [(counters + steps)[:, None] + stack[:-1] for steps in ends]
+        frames = np.concatenate([counters[:, None] + stack, *later], axis=1)
         first_of_episode = counters - self.age_of(counters)
         return np.asarray(np.maximum(frames, first_of_episode[:, None]))
 

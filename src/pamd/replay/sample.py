@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 
 from pamd.replay.layout import Layout
 from pamd.replay.ring import Counters, Ring
 from pamd.replay.storage import Storage
-from pamd.types import Batch, NStep
+from pamd.types import Batch, NStep, Window
 
 __all__ = ["Buffers"]
 
@@ -16,10 +17,10 @@ __all__ = ["Buffers"]
 class Buffers:
     """The memory of one batch of B transitions; `fill` overwrites it."""
 
-    def __init__(self, batch_size: int, layout: Layout, with_n_step: bool) -> None:
+    def __init__(self, batch_size: int, layout: Layout, with_n_step: bool, window: int = 0) -> None:
         stack, (first, *rest) = layout.frame_stack, layout.frame_shape
-        # The frames of the state and the next state overlap; those of the n-step state follow.
-        count = 2 * stack + 1 if with_n_step else stack + 1
+        # The frames of the state and the next state overlap; those of the n-step state and of the window's end follow.
+        count = stack + 1 + stack * (with_n_step + (window > 0))
         # Copies from pinned memory to a GPU are several times faster.
         pinned = torch.cuda.is_available()
         dtype = getattr(torch, layout.dtype)
@@ -32,7 +33,8 @@ class Buffers:
             reward=torch.empty(batch_size),
             next_obs=frames[:, 1 : stack + 1].view(shape),
             not_done=torch.empty(batch_size),
-            n_step=_n_step(frames[:, stack + 1 :].view(shape)) if with_n_step else None,
+            n_step=_n_step(frames[:, stack + 1 : 2 * stack + 1].view(shape)) if with_n_step else None,
+            window=_window(frames[:, count - stack :].view(shape), window) if window else None,
         )
         self._frames = frames.numpy()
         self._action = self.batch.action.numpy()
@@ -41,28 +43,51 @@ class Buffers:
 
     def fill(self, storage: Storage, ring: Ring, counters: Counters, n_step: int, gamma: float) -> Batch:
         """[B] transitions -> the batch."""
-        steps = None if self.batch.n_step is None else ring.steps_ahead(counters, n_step)
-        storage.frames.gather(ring.frames_of(counters, steps), out=self._frames)
+        batch, window = self.batch, self.batch.window
+        ends = [] if batch.n_step is None else [ring.steps_ahead(counters, n_step)]
+        ends += [] if window is None else [ring.steps_ahead(counters, window.reward.shape[1])]
+        storage.frames.gather(ring.frames_of(counters, *ends), out=self._frames)
         slots = counters % ring.capacity
         np.take(storage.actions, slots, axis=0, out=self._action, mode="clip")
         np.take(storage.rewards, slots, out=self._reward, mode="clip")
         np.subtract(1.0, storage.terminated[slots], out=self._not_done)
-        if self.batch.n_step is not None and steps is not None:
-            _fill_returns(self.batch.n_step, storage, counters, steps, gamma)
-        return self.batch
+        if batch.n_step is not None:
+            _fill_returns(batch.n_step, storage, counters, ends[0], gamma)
+        if window is not None:
+            _fill_window(window, storage, counters, ends[-1])
+        return batch
 
 
 def _n_step(next_obs: torch.Tensor) -> NStep:
     return NStep(torch.empty(len(next_obs)), next_obs, torch.empty(len(next_obs)))
 
 
+def _window(obs: torch.Tensor, steps: int) -> Window:
+    size = len(obs)
+    return Window(torch.empty(size, steps), torch.empty(size, dtype=torch.int64), obs, torch.empty(size))
+
+
 def _fill_returns(n_step: NStep, storage: Storage, counters: Counters, steps: Counters, gamma: float) -> None:
     """Reward and discount of the `steps` [B] steps from transitions `counters` [B]."""
-    capacity = storage.layout.capacity
-    k = np.arange(steps.max())
+    rewards = _rewards(storage, counters, steps, int(steps.max()))
+    n_step.reward.numpy()[:] = (rewards * gamma ** np.arange(rewards.shape[1])).sum(axis=1)
+    n_step.discount.numpy()[:] = gamma**steps * (1.0 - _terminated(storage, counters, steps))
+
+
+def _fill_window(window: Window, storage: Storage, counters: Counters, steps: Counters) -> None:
+    """Rewards and end of the `steps` [B] steps from transitions `counters` [B]."""
+    window.reward.numpy()[:] = _rewards(storage, counters, steps, window.reward.shape[1])
+    window.length.numpy()[:] = steps
+    window.not_done.numpy()[:] = 1.0 - _terminated(storage, counters, steps)
+
+
+def _rewards(storage: Storage, counters: Counters, steps: Counters, most: int) -> NDArray[np.floating]:
+    """[B, most]: the rewards of `steps` [B] steps, then 0."""
+    k = np.arange(most)
     # Slots beyond the last step may hold another episode or stale values; they must not count.
-    rewards = np.where(k < steps[:, None], storage.rewards[(counters[:, None] + k) % capacity], 0.0)
-    n_step.reward.numpy()[:] = (rewards * gamma**k).sum(axis=1)
-    # Only the last step of an episode can terminate it.
-    terminated = storage.terminated[(counters + steps - 1) % capacity]
-    n_step.discount.numpy()[:] = gamma**steps * (1.0 - terminated)
+    return np.where(k < steps[:, None], storage.rewards[(counters[:, None] + k) % storage.layout.capacity], 0.0)
+
+
+def _terminated(storage: Storage, counters: Counters, steps: Counters) -> NDArray[np.bool_]:
+    """[B]: whether the episode terminated within the steps. Only the last step of an episode can terminate it."""
+    return np.asarray(storage.terminated[(counters + steps - 1) % storage.layout.capacity])

@@ -28,12 +28,15 @@ class CachedLatents:
         *,
         z: Tensor | None = None,
         return_obs: Tensor | None = None,
+        window_obs: Tensor | None = None,
     ) -> None:
         # States and next states go through a network one after the other: the activations of both together would
         # outgrow what the C library keeps of freed memory, and page-fault anew.
         self._raw = {"obs": obs, "next_obs": next_obs}
         if return_obs is not None:
             self._raw["return_obs"] = return_obs
+        if window_obs is not None:
+            self._raw["window_obs"] = window_obs
         self._encoder, self._slow = online, slow
         self._online: dict[str, Tensor] = {} if z is None else {"z": z}
         self._fixed: dict[str, Tensor] = {}
@@ -89,6 +92,12 @@ class CachedLatents:
     def return_z(self, which: Literal["ema", "periodic"]) -> Tensor:
         """Latents of the states in which returns end, under a slow copy: [B, d]."""
         return self._slow_latents(which, self._return)
+
+    def z_window(self, which: Which) -> Tensor:
+        """Latents of the states in which windows end, under a copy of the encoder, without gradient: [B, d]."""
+        if which == "online":
+            return self._frozen(self._encoder.head, self._features_of("window_obs"))
+        return self._slow_latents(which, "window_obs")
 
     @property
     def _return(self) -> str:

@@ -18,7 +18,7 @@ from pamd.distances import Distance
 from pamd.objective import make_pairs, metric_loss
 from pamd.operators import Operator
 from pamd.representation.representation import Representation
-from pamd.types import Latents, Pairs
+from pamd.types import Extras, Latents, Pairs
 
 __all__ = ["effective_rank", "entropy_rank", "read_meters", "warnings"]
 
@@ -39,6 +39,7 @@ def read_meters(
     *,
     seed: int = 0,
     learning_rate: float = 1e-3,
+    extras: Extras | None = None,
 ) -> dict[str, float]:
     """The meters on one batch of transitions; without a metric loss, those of the latents alone.
 
@@ -48,7 +49,7 @@ def read_meters(
     representation.eval()  # statistics of the encoder's layers must not move
     try:
         with torch.enable_grad():
-            return _read(representation, obs, action, reward, next_obs, seed, learning_rate)
+            return _read(representation, obs, action, reward, next_obs, seed, learning_rate, extras)
     finally:
         representation.train(was_training)
 
@@ -61,13 +62,16 @@ def _read(
     next_obs: Tensor,
     seed: int,
     learning_rate: float,
+    extras: Extras | None,
 ) -> dict[str, float]:
     generator = torch.Generator().manual_seed(seed)
-    cached, distance, operator = representation.cache(obs, next_obs), representation.distance, representation.operator
+    window_obs = None if extras is None or extras.window is None else extras.window.obs
+    cached = representation.cache(obs, next_obs, window_obs=window_obs)
+    distance, operator = representation.distance, representation.operator
     meters = {"effective_rank": effective_rank(cached.z.detach())}
     if distance is None or operator is None:
         return meters
-    latents = representation.metric_latents(cached, action, reward, generator)
+    latents = representation.metric_latents(cached, action, reward, generator, extras)
     pairs = make_pairs("permutation", len(latents), generator, latents.z.device)
     target = operator.target(latents, pairs, representation.target_distance or distance)
     meters |= _gradients(representation, latents, distance, operator, generator)
@@ -121,10 +125,9 @@ def _reach(
     representation: Representation, latents: Latents, distance: Distance[Any], operator: Operator[Any], target: Tensor
 ) -> dict[str, float]:
     """How much of the target [P] the distance can express, and how far targets may go in the end."""
-    config = operator.config
     largest = distance.largest(representation.encoder.longest())
     spread = float(latents.reward.max() - latents.reward.min())
-    meters = {"reach_fixed_point": config.reward_coefficient * spread / (1 - config.gamma * config.c_T)}
+    meters = {"reach_fixed_point": operator.bound(spread)}
     if math.isinf(largest):
         return meters
     return meters | {"reach_largest": largest, "reach_missed": float((target > largest).float().mean())}

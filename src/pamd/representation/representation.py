@@ -18,9 +18,10 @@ from pamd.objective import metric_loss
 from pamd.operators import Operator
 from pamd.optimisation import follow, slow_copy
 from pamd.representation.encoder import LatentEncoder
+from pamd.representation.extras import action_rewards, extra_fields
 from pamd.representation.latents import CachedLatents
 from pamd.representation.losses import Losses
-from pamd.types import Latents, Loss
+from pamd.types import Extras, Latents, Loss
 
 __all__ = ["Representation"]
 
@@ -101,20 +102,22 @@ class Representation(nn.Module):
         *,
         z: Tensor | None = None,
         generator: torch.Generator | None = None,
+        extras: Extras | None = None,
     ) -> Losses:
         """The weighted losses of B transitions.
 
         obs, next_obs: [B, ...]; action: [B, A] floats, or [B] int64 for discrete actions; reward: [B] or [B, 1].
         `z`: what `encode(obs)` gave, where it was computed already. `generator` draws pairs and noise; without one,
-        torch's global generator does.
+        torch's global generator does. `extras`: what the operators "value", "advantage" and "n-step" read.
         """
         reward = reward.squeeze(-1) if reward.ndim == 2 and reward.shape[1] == 1 else reward
         self._check(obs, action, reward, next_obs, z)
         action = self._one_hot(action)
         self.encoder.observe(reward)
-        latents = self.cache(obs, next_obs, z=z)
+        window_obs = None if extras is None or extras.window is None else extras.window.obs
+        latents = self.cache(obs, next_obs, z=z, window_obs=window_obs)
         terms = self.model_losses(latents, action, reward, generator)
-        terms |= self.metric_losses(latents, action, reward, generator)
+        terms |= self.metric_losses(latents, action, reward, generator, extras)
         return Losses(terms) if terms else Losses(zero=0 * latents.z.sum())
 
     @torch.no_grad()
@@ -135,14 +138,21 @@ class Representation(nn.Module):
             follow(self.slow_encoders["periodic"], self.encoder, 1.0)
 
     def cache(
-        self, obs: Tensor, next_obs: Tensor, *, z: Tensor | None = None, return_obs: Tensor | None = None
+        self,
+        obs: Tensor,
+        next_obs: Tensor,
+        *,
+        z: Tensor | None = None,
+        return_obs: Tensor | None = None,
+        window_obs: Tensor | None = None,
     ) -> CachedLatents:
         """The latents of a batch under the networks as they stand, each computed on first use.
 
-        `return_obs`: the observations in which n-step returns end; by default the next ones.
+        `return_obs`: the observations in which n-step returns end; by default the next ones. `window_obs`: those in
+        which windows end.
         """
         slow: Any = dict(self.slow_encoders.items())
-        return CachedLatents(obs, next_obs, self.encoder, slow, z=z, return_obs=return_obs)
+        return CachedLatents(obs, next_obs, self.encoder, slow, z=z, return_obs=return_obs, window_obs=window_obs)
 
     def model_losses(
         self, latents: CachedLatents, action: Tensor, reward: Tensor, generator: torch.Generator | None
@@ -164,24 +174,34 @@ class Representation(nn.Module):
         return Loss(self.method.reward_weight * loss, {"reward_loss": loss.detach()})
 
     def metric_losses(
-        self, latents: CachedLatents, action: Tensor, reward: Tensor, generator: torch.Generator | None
+        self,
+        latents: CachedLatents,
+        action: Tensor,
+        reward: Tensor,
+        generator: torch.Generator | None,
+        extras: Extras | None = None,
     ) -> dict[str, Loss]:
         """The "metric" term (eq:metric_loss), weighted. Gradients reach `latents.z` and the distance alone."""
         if self.distance is None or self.operator is None:
             return {}
-        seen = self.metric_latents(latents, action, reward, generator)
+        seen = self.metric_latents(latents, action, reward, generator, extras)
         slow = self.target_distance or self.distance
         objective = self.method.objective
         loss = metric_loss(seen, self.distance, self.operator, objective, target_distance=slow, generator=generator)
         return {"metric": loss}
 
     def metric_latents(
-        self, latents: CachedLatents, action: Tensor, reward: Tensor, generator: torch.Generator | None
+        self,
+        latents: CachedLatents,
+        action: Tensor,
+        reward: Tensor,
+        generator: torch.Generator | None,
+        extras: Extras | None = None,
     ) -> Latents:
         """What distance and operator read of a batch. Only `z` carries a gradient."""
         assert self.operator is not None
         method, needs = self.method, self.operator.needs
-        fields: dict[str, Tensor] = {}
+        fields = extra_fields(method, extras)
         if method.objective.right == "target":
             fields["z_target"] = latents.fixed_z(method.target_encoder)
         if "z_next" in needs:
@@ -189,8 +209,13 @@ class Representation(nn.Module):
         if "reward_std" in needs and self.state_reward is not None:
             with torch.no_grad():
                 fields["reward_std"] = self.state_reward(latents.fixed_z(method.target_encoder)).std
+        if "z_window" in needs:
+            fields["z_window"] = latents.z_window(method.target_encoder)
         if needs & {"next_mean", "next_std", "next_sample"}:
             fields |= self._predict(latents.fixed_z(method.target_encoder), action, generator)
+        if "action_reward" in needs:
+            z, tried = latents.fixed_z(method.target_encoder), self._one_hot(action)[: self.operator.config.actions]
+            fields["action_reward"] = action_rewards(self._predicted, self.reward_decoder, z, tried, generator)
         return Latents(z=latents.z, reward=reward, **fields)
 
     @torch.no_grad()
@@ -198,6 +223,8 @@ class Representation(nn.Module):
         """Where the latent model leads from z [B, d]: the mean, standard deviation and a sample of one member."""
         chosen = self._predicted(z, action).member(generator)
         fields = {"next_mean": chosen.mean[0], "next_sample": chosen.sample(generator)}
+        if self.operator is not None and "next_sample_other" in self.operator.needs:
+            fields["next_sample_other"] = chosen.sample(generator)
         if chosen.log_std is not None:
             fields["next_std"] = chosen.log_std[0].exp()
         return fields

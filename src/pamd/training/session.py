@@ -92,7 +92,9 @@ class Session:
     def sample(self, rng: np.random.Generator) -> Batch:
         """A batch for the learner, on its device."""
         learner = self.config.learner.options
-        batch = self.replay.sample(learner.batch, rng, n_step=learner.n_step, gamma=learner.gamma)
+        batch = self.replay.sample(
+            learner.batch, rng, n_step=learner.n_step, gamma=learner.gamma, window=self.config.method.window
+        )
         return batch.to(self.device)
 
     def save(self) -> None:

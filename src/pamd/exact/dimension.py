@@ -1,0 +1,120 @@
+"""How large a finite metric space is: covering numbers, effective dimension, doubling dimension.
+
+A pseudometric counts as its quotient: states at distance 0 lie in each other's balls and are covered together.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pamd.errors import ConfigError, ShapeError
+from pamd.exact.mdp import Array
+from pamd.exact.metrics import reduced
+
+__all__ = ["Covering", "covering", "covering_number", "doubling_dimension", "effective_dimension", "pseudometric"]
+
+_TOLERANCE = 1e-9
+"""Relative to the diameter: distances that differ by less are equal."""
+
+
+@dataclass(frozen=True)
+class Covering:
+    """Covering numbers at several radii."""
+
+    radius: Array
+    """[R], falling"""
+    number: NDArray[np.int64]
+    """[R]: how many balls of that radius cover the space"""
+
+    @property
+    def slope(self) -> float:
+        """The least-squares slope of log N against log 1 / radius; 0 where there are fewer than two radii."""
+        if len(self.radius) < 2:
+            return 0.0
+        x, y = np.log(1 / self.radius), np.log(self.number)
+        x = x - x.mean()
+        return float(x @ y / (x @ x))
+
+
+def pseudometric(D: Array) -> Array:
+    """D [S, S] without self-distances: `reduced`, negative values set to 0. A metric stays as it is."""
+    if D.ndim != 2 or D.shape[0] != D.shape[1]:
+        raise ShapeError(f"a metric must be [S, S], got {list(D.shape)}")
+    return np.maximum(reduced(D), 0)
+
+
+def covering_number(D: Array, radius: float) -> int:
+    """The least number of closed balls of this radius, centred at states, that cover the space D [S, S]."""
+    if not radius >= 0:
+        raise ConfigError(f"covering_number: radius must be at least 0, got {radius}")
+    D = pseudometric(D)
+    return _least_cover(radius + _slack(D) >= D)
+
+
+def covering(D: Array, radii: Sequence[float] | None = None) -> Covering:
+    """Covering numbers of D [S, S].
+
+    By default at 12 radii in geometric steps, from the diameter down to nine tenths of the median distance of a state
+    to its nearest neighbour. There most balls hold one state: smaller ones would say how many states there are, not how
+    they lie.
+    """
+    D = pseudometric(D)
+    if radii is None:
+        apart = np.where(_slack(D) < D, D, np.inf).min(1)
+        apart = apart[np.isfinite(apart)]
+        radii = () if not len(apart) else tuple(np.geomspace(D.max(), 0.9 * np.median(apart), 12))
+    falling = sorted(radii, reverse=True)
+    return Covering(np.array(falling), np.array([covering_number(D, r) for r in falling], dtype=np.int64))
+
+
+def effective_dimension(D: Array) -> float:
+    """The slope of log N(radius) in `covering`; 0 where all states are alike."""
+    return covering(D).slope
+
+
+def doubling_dimension(D: Array) -> float:
+    """log2 of the least number of balls of half the radius that suffice to cover any ball of D [S, S].
+
+    Up to a constant it bounds from below the dimension in which a norm embeds D with little distortion.
+    """
+    D = pseudometric(D)
+    slack, most = _slack(D), 1
+    for s in range(len(D)):
+        for radius in np.unique(D[s][D[s] > slack]):
+            inside = D[s] <= radius + slack
+            covers = D[:, inside] <= radius / 2 + slack
+            # A greedy cover is at least as large as the least one, which it spares us where it is small enough.
+            if _greedy_cover(covers) > most:
+                most = max(most, _least_cover(covers))
+    return float(np.log2(most))
+
+
+def _slack(D: Array) -> float:
+    return _TOLERANCE * float(D.max(initial=0.0))
+
+
+def _greedy_cover(covers: NDArray[np.bool_]) -> int:
+    """How many rows of covers [S, T] it takes to cover all columns if each row is the best for what is left."""
+    left, count = np.ones(covers.shape[1], dtype=bool), 0
+    while left.any():
+        left &= ~covers[(covers & left).sum(1).argmax()]
+        count += 1
+    return count
+
+
+def _least_cover(covers: NDArray[np.bool_]) -> int:
+    """The least number of rows of covers [S, T] that cover all columns, by integer programming."""
+    if (most := _greedy_cover(covers)) <= 2:  # one row covers all, or the greedy cover of two is the least
+        return most
+    try:
+        from scipy.optimize import Bounds, LinearConstraint, milp  # Lazily: it is an extra.
+    except ImportError:
+        raise ImportError("covering numbers need SciPy: pip install 'pamd[exact]'") from None
+    rows = np.unique(covers, axis=0)
+    wanted = LinearConstraint(np.unique(rows.T, axis=0).astype(float), lb=1)
+    found = milp(np.ones(len(rows)), constraints=wanted, integrality=1, bounds=Bounds(0, 1))
+    return round(float(found.fun))

@@ -1,0 +1,50 @@
+"""The state-action operator: the largest reward gap that an action makes, not the gap of the policy's mean rewards."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from torch import Tensor
+
+from pamd.config import check_whole
+from pamd.distances import Distance
+from pamd.operators.base import OPERATORS, Operator, OperatorConfig, gap
+from pamd.types import Latents, Pairs
+
+__all__ = ["StateAction", "StateActionConfig"]
+
+
+@dataclass(frozen=True)
+class StateActionConfig(OperatorConfig):
+    """The options of `state-action`."""
+
+    actions: int = 8
+    """How many actions of the batch both states are compared under. More of them find larger gaps."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_whole("operator 'state-action'", "actions", self.actions, 1)
+
+
+@OPERATORS.register("state-action")
+class StateAction(Operator[StateActionConfig]):
+    """c_R max over actions of |r(s, a) - r(s', a)|, then the sampled next states.
+
+    An on-policy target merges states whose mean rewards agree even if no action's do. The model's reward decoder gives
+    the rewards of actions that were not taken.
+    """
+
+    Config = StateActionConfig
+
+    @property
+    def needs(self) -> frozenset[str]:
+        return frozenset({"action_reward", "z_next"})
+
+    def _gap(self, latents: Latents, pairs: Pairs) -> Tensor:
+        assert latents.action_reward is not None
+        return gap(latents.action_reward, pairs, self.config.reward_gap).amax(1)
+
+    def _discrepancy(self, latents: Latents, pairs: Pairs, distance: Distance[Any]) -> Tensor:
+        assert latents.z_next is not None
+        return distance.between(latents.z_next, latents.z_next, pairs)

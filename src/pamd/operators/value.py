@@ -1,0 +1,75 @@
+"""Value and advantage targets: states are as far apart as the learner's values of them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from torch import Tensor
+
+from pamd.distances import Distance
+from pamd.errors import ConfigError
+from pamd.operators.base import OPERATORS, Operator, OperatorConfig, gap
+from pamd.types import Latents, Pairs
+
+__all__ = ["Advantage", "Value", "ValueConfig"]
+
+
+@dataclass(frozen=True)
+class ValueConfig(OperatorConfig):
+    """The options of `value` and `advantage`. `reward_gap` is taken of values, and c_R weights it."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.c_T != 1:
+            raise ConfigError(
+                f"operators 'value' and 'advantage' read no next states, so c_T must be 1, got {self.c_T}; set c_R"
+            )
+
+
+@OPERATORS.register("value")
+class Value(Operator[ValueConfig]):
+    """c_R |V(s) - V(s')|, where V is the learner's value of its own action. The value holds all of the future."""
+
+    Config = ValueConfig
+
+    @property
+    def needs(self) -> frozenset[str]:
+        return frozenset({"value"})
+
+    @property
+    def coordinate_wise(self) -> bool:
+        return False
+
+    def _gap(self, latents: Latents, pairs: Pairs) -> Tensor:
+        assert latents.value is not None
+        return gap(latents.value, pairs, self.config.reward_gap)
+
+    def _discrepancy(self, latents: Latents, pairs: Pairs, distance: Distance[Any]) -> Tensor:
+        return latents.reward.new_zeros(len(pairs))
+
+
+@OPERATORS.register("advantage")
+class Advantage(Operator[ValueConfig]):
+    """c_R |A(s, a) - A(s', a')| of the actions that were taken, with A(s, a) = Q(s, a) - V(s)."""
+
+    Config = ValueConfig
+
+    @property
+    def needs(self) -> frozenset[str]:
+        return frozenset({"value", "action_value"})
+
+    @property
+    def coordinate_wise(self) -> bool:
+        return False
+
+    def bound(self, spread: float) -> float:
+        return 2 * super().bound(spread)  # an advantage may have either sign
+
+    def _gap(self, latents: Latents, pairs: Pairs) -> Tensor:
+        assert latents.value is not None
+        assert latents.action_value is not None
+        return gap(latents.action_value - latents.value, pairs, self.config.reward_gap)
+
+    def _discrepancy(self, latents: Latents, pairs: Pairs, distance: Distance[Any]) -> Tensor:
+        return latents.reward.new_zeros(len(pairs))
