@@ -184,6 +184,20 @@ def test_another_discount_reaches_the_operator() -> None:
     assert make().operator.config.gamma == 0.99  # type: ignore[union-attr]
 
 
+def test_a_terminated_episode_has_no_discounted_term() -> None:
+    rep, (obs, action, reward, next_obs) = make("mico+pamd"), transitions()
+
+    def target_mean(**options: torch.Tensor) -> torch.Tensor:
+        generator = torch.Generator().manual_seed(0)
+        return rep.losses(obs, action, reward, next_obs, generator=generator, **options).metrics["target_mean"]
+
+    right = torch.randperm(len(obs), generator=torch.Generator().manual_seed(0))
+    gap = (reward - reward[right]).abs().mean()
+    assert torch.allclose(target_mean(not_done=torch.zeros(len(obs), 1)), gap)
+    assert torch.equal(target_mean(not_done=torch.ones(len(obs))), target_mean())
+    assert target_mean() > gap
+
+
 def test_wrong_inputs_are_named() -> None:
     obs, action, reward, next_obs = transitions()
     with pytest.raises(UnknownNameError, match=r"unknown distance 'pmd'\. Did you mean 'pamd'"):

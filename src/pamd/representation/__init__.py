@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from pamd.representation.encoder import LatentEncoder
-from pamd.representation.latents import CachedLatents
+from pamd.representation.latents import BatchLatents, CachedLatents
 from pamd.representation.losses import Losses
 from pamd.representation.representation import Representation
 
-__all__ = ["CachedLatents", "LatentEncoder", "Losses", "Representation"]
+__all__ = ["BatchLatents", "CachedLatents", "LatentEncoder", "Losses", "Representation"]

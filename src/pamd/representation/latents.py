@@ -3,17 +3,31 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Literal
+from typing import Literal, Protocol
 
 import torch
 from torch import Tensor
 
 from pamd.representation.encoder import LatentEncoder
 
-__all__ = ["CachedLatents", "Which"]
+__all__ = ["BatchLatents", "CachedLatents", "Which"]
 
 Which = Literal["online", "ema", "periodic"]
 """Which copy of the encoder: the trained one, its exponential moving average, or its periodic copy."""
+
+
+class BatchLatents(Protocol):
+    """What the losses of a representation read of a batch of B transitions."""
+
+    @property
+    def z(self) -> Tensor:
+        """Online latents of the states, with gradient: [B, d]."""
+
+    def fixed_z(self, which: Which) -> Tensor:
+        """Latents of the states under a copy of the encoder, without gradient: [B, d]."""
+
+    def z_next(self, which: Which) -> Tensor:
+        """Latents of the next states under a copy of the encoder, without gradient: [B, d]."""
 
 
 class CachedLatents:

@@ -19,7 +19,7 @@ from pamd.operators import Operator
 from pamd.optimisation import follow, slow_copy
 from pamd.representation.encoder import LatentEncoder
 from pamd.representation.extras import action_rewards, extra_fields
-from pamd.representation.latents import CachedLatents
+from pamd.representation.latents import BatchLatents, CachedLatents
 from pamd.representation.losses import Losses
 from pamd.types import Extras, Latents, Loss
 
@@ -100,6 +100,7 @@ class Representation(nn.Module):
         reward: Tensor,
         next_obs: Tensor,
         *,
+        not_done: Tensor | None = None,
         z: Tensor | None = None,
         generator: torch.Generator | None = None,
         extras: Extras | None = None,
@@ -107,6 +108,7 @@ class Representation(nn.Module):
         """The weighted losses of B transitions.
 
         obs, next_obs: [B, ...]; action: [B, A] floats, or [B] int64 for discrete actions; reward: [B] or [B, 1].
+        `not_done` [B] or [B, 1]: 0 where the episode terminated, else 1; a pair with a 0 has no discounted term.
         `z`: what `encode(obs)` gave, where it was computed already. `generator` draws pairs and noise; without one,
         torch's global generator does. `extras`: what the operators "value", "advantage" and "n-step" read.
         """
@@ -117,7 +119,7 @@ class Representation(nn.Module):
         window_obs = None if extras is None or extras.window is None else extras.window.obs
         latents = self.cache(obs, next_obs, z=z, window_obs=window_obs)
         terms = self.model_losses(latents, action, reward, generator)
-        terms |= self.metric_losses(latents, action, reward, generator, extras)
+        terms |= self.metric_losses(latents, action, reward, generator, extras, not_done=not_done)
         return Losses(terms) if terms else Losses(zero=0 * latents.z.sum())
 
     @torch.no_grad()
@@ -155,7 +157,7 @@ class Representation(nn.Module):
         return CachedLatents(obs, next_obs, self.encoder, slow, z=z, return_obs=return_obs, window_obs=window_obs)
 
     def model_losses(
-        self, latents: CachedLatents, action: Tensor, reward: Tensor, generator: torch.Generator | None
+        self, latents: BatchLatents, action: Tensor, reward: Tensor, generator: torch.Generator | None
     ) -> dict[str, Loss]:
         """The "transition" and "reward" terms, weighted. Both train the encoder through `latents.z`."""
         method, terms = self.method, {}
@@ -175,16 +177,18 @@ class Representation(nn.Module):
 
     def metric_losses(
         self,
-        latents: CachedLatents,
+        latents: BatchLatents,
         action: Tensor,
         reward: Tensor,
         generator: torch.Generator | None,
         extras: Extras | None = None,
+        *,
+        not_done: Tensor | None = None,
     ) -> dict[str, Loss]:
         """The "metric" term (eq:metric_loss), weighted. Gradients reach `latents.z` and the distance alone."""
         if self.distance is None or self.operator is None:
             return {}
-        seen = self.metric_latents(latents, action, reward, generator, extras)
+        seen = self.metric_latents(latents, action, reward, generator, extras, not_done=not_done)
         slow = self.target_distance or self.distance
         objective = self.method.objective
         loss = metric_loss(seen, self.distance, self.operator, objective, target_distance=slow, generator=generator)
@@ -192,11 +196,13 @@ class Representation(nn.Module):
 
     def metric_latents(
         self,
-        latents: CachedLatents,
+        latents: BatchLatents,
         action: Tensor,
         reward: Tensor,
         generator: torch.Generator | None,
         extras: Extras | None = None,
+        *,
+        not_done: Tensor | None = None,
     ) -> Latents:
         """What distance and operator read of a batch. Only `z` carries a gradient."""
         assert self.operator is not None
@@ -216,7 +222,7 @@ class Representation(nn.Module):
         if "action_reward" in needs:
             z, tried = latents.fixed_z(method.target_encoder), self._one_hot(action)[: self.operator.config.actions]
             fields["action_reward"] = action_rewards(self._predicted, self.reward_decoder, z, tried, generator)
-        return Latents(z=latents.z, reward=reward, **fields)
+        return Latents(z=latents.z, reward=reward, not_done=not_done, **fields)
 
     @torch.no_grad()
     def _predict(self, z: Tensor, action: Tensor, generator: torch.Generator | None) -> dict[str, Tensor]:
