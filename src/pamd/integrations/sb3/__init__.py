@@ -1,0 +1,13 @@
+"""Stable-Baselines3: `with_metric(SAC, "simsr+pamd")("LatentPolicy", env).learn(100_000)`."""
+
+from __future__ import annotations
+
+from pamd.integrations.sb3.version import require_sb3
+
+require_sb3()
+
+from pamd.integrations.sb3.algorithm import with_metric  # noqa: E402  The version is checked first.
+from pamd.integrations.sb3.metric import Metric, MetricOptions  # noqa: E402
+from pamd.integrations.sb3.policies import LatentCNN  # noqa: E402
+
+__all__ = ["LatentCNN", "Metric", "MetricOptions", "with_metric"]

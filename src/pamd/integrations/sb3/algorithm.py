@@ -1,0 +1,219 @@
+"""An SB3 algorithm with a behavioural metric beside its critic."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Literal, TypeVar, cast
+
+import torch
+from gymnasium import spaces
+from stable_baselines3 import DQN
+from stable_baselines3.common.base_class import BaseAlgorithm
+from stable_baselines3.common.buffers import ReplayBuffer
+from stable_baselines3.common.preprocessing import get_action_dim
+from stable_baselines3.common.utils import update_learning_rate
+
+from pamd.errors import ConfigError
+from pamd.integrations.sb3.checks import check_algorithm, check_before, check_env, check_extractors
+from pamd.integrations.sb3.latents import Transitions
+from pamd.integrations.sb3.metric import Extractors, Metric, MetricOptions
+from pamd.integrations.sb3.policies import LATENT_POLICIES, LatentCNN
+from pamd.integrations.sb3.rollouts import StepRecorder, TransitionRolloutBuffer
+from pamd.methods import Method
+from pamd.methods import method as named_method
+
+__all__ = ["with_metric"]
+
+Algorithm = TypeVar("Algorithm", bound=BaseAlgorithm)
+
+
+def with_metric(
+    algorithm: type[Algorithm],
+    method: str | Method,
+    *,
+    weight: float = 1.0,
+    latent_dim: int | None = None,
+    fidelity: Literal["paper", "released"] = "paper",
+    extra_passes: bool = False,
+    learning_rate: float | None = None,
+) -> type[Algorithm]:
+    """`algorithm` (SAC, TD3, DQN or PPO) with the losses of `method` on its critic's encoder.
+
+    Use the class as SB3's own: `learn`, callbacks, the logger (`metric/...`), `save` and `load` work unchanged.
+
+    Args:
+        algorithm: the class, or a subclass of it.
+        method: a name such as "simsr+pamd" (`pamd list methods`), or a `Method` record.
+        weight: the factor of the method's gradient in the encoder. With 0 the method is trained and logged beside the
+            algorithm, whose parameters stay those of plain SB3, bit for bit.
+        latent_dim: d; by default the method's (50).
+        fidelity: "paper" or "released", for a method given by name.
+        extra_passes: run encoders on states and next states where the algorithm's own update runs none. By default the
+            method's slow latents are those that the target network computes anyway.
+        learning_rate: of the method's own networks; by default that of the algorithm, with its schedule.
+    """
+    kind = check_algorithm(algorithm)
+    record = (named_method(method, fidelity) if isinstance(method, str) else method).adapted(latent_dim=latent_dim)
+    base = _OnPolicyMetric if kind == "PPO" else _OffPolicyMetric
+    fields = {
+        "metric_options": MetricOptions(record, weight, extra_passes, learning_rate),
+        "policy_aliases": {**algorithm.policy_aliases, "LatentPolicy": LATENT_POLICIES[kind]},
+        "__doc__": f"{algorithm.__name__} with the losses of {record.name} on its critic's encoder.",
+        "__module__": __name__,
+    }
+    return cast(type[Algorithm], type(f"{algorithm.__name__}WithMetric", (base, algorithm), fields))
+
+
+if TYPE_CHECKING:
+    _Base = BaseAlgorithm
+else:
+    _Base = object
+
+
+class _WithMetric(_Base):
+    """What both families share. SB3 builds networks in `_setup_model`, after `__init__` and after `load`."""
+
+    metric_options: MetricOptions
+    metric: Metric
+    gamma: float
+
+    def _setup_model(self) -> None:
+        check_before(self)
+        check_env(self)
+        self._check_options()
+        self._choose_latents()
+        super()._setup_model()  # type: ignore[safe-super]
+        extractors = self._extractors()
+        check_extractors(self, extractors, self.metric_options)
+        # SB3 draws from the global generators. The metric side must not move them.
+        seed = torch.initial_seed() if self.seed is None else self.seed
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(seed)
+            self.metric = Metric(
+                self.metric_options,
+                extractors,
+                action_dim=self._action_dim(),
+                gamma=self.gamma,
+                learning_rate=self.lr_schedule(1),
+                seed=seed,
+            ).to(self.device)
+
+    def _check_options(self) -> None:
+        """A file carries the options of the model that was saved; they must be those of this class."""
+        wanted = type(self).metric_options
+        saved = self.__dict__.setdefault("metric_options", wanted)
+        if saved != wanted:
+            raise ConfigError(
+                f"the file was saved from with_metric({saved.method.name!r}, weight={saved.weight}) with options that"
+                f" differ from with_metric({wanted.method.name!r}, weight={wanted.weight}); load it with the same ones"
+            )
+
+    def _choose_latents(self) -> None:
+        """Tell a LatentCNN of the policy which latents the method reads, unless the user has."""
+        if self.policy_class not in LATENT_POLICIES.values():
+            return
+        if self.policy_kwargs.get("features_extractor_class", LatentCNN) is LatentCNN:
+            method, given = self.metric_options.method, self.policy_kwargs.get("features_extractor_kwargs", {})
+            wanted = {"latent_dim": method.latent_dim, "latent_space": method.latent_space, **given}
+            self.policy_kwargs = {**self.policy_kwargs, "features_extractor_kwargs": wanted}
+
+    def _extractors(self) -> Extractors:
+        raise NotImplementedError
+
+    def _action_dim(self) -> int:
+        space = self.action_space
+        return int(space.n) if isinstance(space, spaces.Discrete) else get_action_dim(space)
+
+    def _setup_learn(self, *args: Any, **kwargs: Any) -> Any:
+        check_env(self)
+        return super()._setup_learn(*args, **kwargs)
+
+    def _update_learning_rate(self, optimizers: Any) -> None:
+        super()._update_learning_rate(optimizers)
+        if self.metric.optimizer is not None and self.metric_options.learning_rate is None:
+            update_learning_rate(self.metric.optimizer, self.lr_schedule(self._current_progress_remaining))
+
+    def _log_metric(self) -> None:
+        for name, value in self.metric.metrics().items():
+            self.logger.record(f"metric/{name}", value)
+
+    def _get_torch_save_params(self) -> tuple[list[str], list[str]]:
+        names, variables = super()._get_torch_save_params()
+        own = ["metric"] + (["metric.optimizer"] if self.metric.optimizer is not None else [])
+        return [*names, *own], variables
+
+
+class _OffPolicyMetric(_WithMetric):
+    """SAC, TD3 and DQN: transitions come from the replay buffer, slow latents from the target network."""
+
+    replay_buffer: Any
+
+    def _extractors(self) -> Extractors:
+        policy: Any = self.policy
+        critic = policy.q_net if isinstance(self, DQN) else policy.critic
+        target = policy.q_net_target if isinstance(self, DQN) else policy.critic_target
+        return Extractors(policy, critic.features_extractor, target.features_extractor)
+
+    def train(self, *args: Any, **kwargs: Any) -> None:
+        buffer = self.replay_buffer
+        self.replay_buffer = _Sampler(buffer, self.metric)
+        try:
+            with self.metric.attached():
+                super().train(*args, **kwargs)  # type: ignore[misc]
+        finally:
+            self.replay_buffer = buffer
+        self._log_metric()
+
+
+class _Sampler:
+    """A replay buffer, as `train` sees it: every sample is made known to the metric."""
+
+    def __init__(self, buffer: ReplayBuffer, metric: Metric) -> None:
+        self._buffer, self._metric = buffer, metric
+
+    def sample(self, *args: Any, **kwargs: Any) -> Any:
+        samples = self._buffer.sample(*args, **kwargs)
+        self._metric.sampled(
+            Transitions(
+                obs=samples.observations,
+                action=samples.actions,
+                reward=samples.rewards.squeeze(-1),
+                next_obs=samples.next_observations,
+                not_done=1 - samples.dones.squeeze(-1),
+            )
+        )
+        return samples
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._buffer, name)
+
+
+class _OnPolicyMetric(_WithMetric):
+    """PPO: transitions come from a rollout buffer that keeps next observations."""
+
+    rollout_buffer: TransitionRolloutBuffer
+    rollout_buffer_class: Any
+
+    def _setup_model(self) -> None:
+        check_before(self)
+        self.rollout_buffer_class = TransitionRolloutBuffer
+        super()._setup_model()
+
+    def _extractors(self) -> Extractors:
+        policy: Any = self.policy
+        return Extractors(policy, policy.vf_features_extractor, None)
+
+    def collect_rollouts(self, env: Any, *args: Any, **kwargs: Any) -> Any:
+        self.rollout_buffer.recorder = recorder = StepRecorder(env)
+        try:
+            return super().collect_rollouts(recorder, *args, **kwargs)  # type: ignore[misc]
+        finally:
+            self.rollout_buffer.recorder = None
+
+    def train(self) -> None:
+        self.rollout_buffer.on_sample = self.metric.sampled
+        try:
+            with self.metric.attached():
+                super().train()  # type: ignore[misc]
+        finally:
+            self.rollout_buffer.on_sample = None
+        self._log_metric()

@@ -1,0 +1,65 @@
+"""Latents of one batch, read off features that the algorithm's own passes have computed where there are such."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from pamd.representation import Representation
+from pamd.representation.latents import Which
+
+__all__ = ["FeatureLatents", "Transitions"]
+
+
+@dataclass(frozen=True)
+class Transitions:
+    """B transitions, as the algorithm has sampled them."""
+
+    obs: Tensor
+    """[B, ...], not preprocessed"""
+    action: Tensor
+    """[B, A] floats, or [B] int64"""
+    reward: Tensor
+    """[B]"""
+    next_obs: Tensor
+    """[B, ...]"""
+    not_done: Tensor
+    """[B]: 0 where the episode terminated, 1 otherwise, at a time limit, too"""
+
+
+class FeatureLatents:
+    """The latents that `Representation`'s losses read, from features [B, F] of the algorithm's extractors."""
+
+    def __init__(
+        self,
+        representation: Representation,
+        features: Tensor,
+        extract: Callable[[Which, str], Tensor],
+        known: dict[tuple[Which, str], Tensor],
+    ) -> None:
+        self._representation, self._extract, self._features = representation, extract, dict(known)
+        self._latents: dict[tuple[Which, str], Tensor] = {}
+        self._z: Tensor = representation.encoder(features)
+
+    @property
+    def z(self) -> Tensor:
+        return self._z
+
+    def fixed_z(self, which: Which) -> Tensor:
+        return self._z.detach() if which == "online" else self._latent(which, "obs")
+
+    def z_next(self, which: Which) -> Tensor:
+        return self._latent(which, "next_obs")
+
+    @torch.no_grad()
+    def _latent(self, which: Which, name: str) -> Tensor:
+        key = (which, name)
+        if key not in self._latents:
+            features = self._features[key] if key in self._features else self._extract(which, name)
+            rep = self._representation
+            encoder = rep.encoder if which == "online" else rep.slow_encoders[which]
+            self._latents[key] = encoder(features)
+        return self._latents[key]

@@ -1,0 +1,202 @@
+"""The representation side of an SB3 algorithm: its losses reach the encoder through the critic's own backward pass."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from stable_baselines3.common.policies import BasePolicy
+from stable_baselines3.common.preprocessing import preprocess_obs
+from stable_baselines3.common.torch_layers import BaseFeaturesExtractor
+from torch import Tensor, nn
+
+from pamd.errors import ConfigError
+from pamd.integrations.sb3.latents import FeatureLatents, Transitions
+from pamd.methods import Method
+from pamd.optimisation import adam
+from pamd.representation import Losses, Representation
+from pamd.representation.latents import Which
+
+__all__ = ["Extractors", "Metric", "MetricOptions", "without_extra_passes"]
+
+
+@dataclass(frozen=True)
+class MetricOptions:
+    """What `with_metric` adds to an algorithm."""
+
+    method: Method
+    """The behavioural-metric method."""
+    weight: float = 1.0
+    """The factor of the method's gradient in the encoder. 0: the method is trained and logged, the encoder is not."""
+    extra_passes: bool = False
+    """Whether encoders run on states and next states where the algorithm's update runs none."""
+    learning_rate: float | None = None
+    """Of the method's own networks; None: that of the algorithm, with its schedule."""
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.weight < float("inf"):
+            raise ConfigError(f"with_metric: weight must be finite and at least 0, got {self.weight}")
+        if self.learning_rate is not None and not 0 < self.learning_rate < float("inf"):
+            raise ConfigError(f"with_metric: learning_rate must be finite and above 0, got {self.learning_rate}")
+        if self.method.distance is None and self.method.transition == "none":
+            raise ConfigError(f"with_metric: method {self.method.name!r} has no loss to add")
+
+
+@dataclass(frozen=True)
+class Extractors:
+    """The features extractors of an algorithm that the metric side reads."""
+
+    policy: BasePolicy
+    online: BaseFeaturesExtractor
+    """The critic's, which the metric shapes."""
+    target: BaseFeaturesExtractor | None
+    """That of the target network: the slow copy of the encoder. None where the algorithm has no target network."""
+
+    def features(self, which: Which, obs: Tensor) -> Tensor:
+        """obs [B, ...] -> features [B, F] in a pass of its own, without gradient."""
+        extractor = self.online if which == "online" else self.target
+        assert extractor is not None
+        with torch.no_grad():
+            prepared = preprocess_obs(obs, self.policy.observation_space, self.policy.normalize_images)
+            features: Tensor = extractor(prepared)
+        return features
+
+
+def without_extra_passes(method: Method, *, has_target: bool) -> Method:
+    """`method` as read off the passes of the algorithm's own update, as far as it can be.
+
+    Its model then predicts from the critic's own latents, and learns to predict the target network's next latents.
+    """
+    changes: dict[str, Any] = {}
+    if has_target:
+        changes["next_latent_encoder"] = "ema"
+    if method.operator is not None and method.objective.right == "online":
+        needs = method.operator.cls(method.operator.options).needs
+        if "z_next" not in needs or not has_target:
+            changes["target_encoder"] = "online"
+    return dataclasses.replace(method, **changes)
+
+
+class Metric(nn.Module):
+    """A `Representation` that reads features of the critic's extractor, with its optimiser and its generator.
+
+    The features are latents already where the extractor is a `LatentCNN`; others are projected to d by a linear layer,
+    which belongs to the metric. While it is `attached`, the first pass of the extractor with gradient after a sample is
+    the critic's: the losses are computed on its features, and their gradient is added to the critic's on the way back.
+    """
+
+    def __init__(
+        self,
+        options: MetricOptions,
+        extractors: Extractors,
+        *,
+        action_dim: int,
+        gamma: float,
+        learning_rate: float,
+        seed: int,
+    ) -> None:
+        super().__init__()
+        method, self.options, self.extractors = options.method, options, extractors
+        if not options.extra_passes:
+            method = without_extra_passes(method, has_target=extractors.target is not None)
+        width, d = extractors.online.features_dim, method.latent_dim
+        latent = hasattr(extractors.online, "latent_space")
+        encoder = nn.Identity() if latent else nn.Linear(width, d)
+        self.representation = Representation(
+            method, encoder=encoder, action_dim=action_dim, gamma=gamma, normalised=latent
+        )
+        if latent:
+            self.representation.encoder.requires_grad_(False)  # the extractor itself gives the latents
+        self.optimizer = _make_optimiser(self.representation, options.learning_rate or learning_rate)
+        self.generator = torch.Generator().manual_seed(seed)
+        self._batch: Transitions | None = None
+        self._known: dict[tuple[Which, str], Tensor] = {}
+        self._logged: list[dict[str, Tensor]] = []
+
+    @contextmanager
+    def attached(self) -> Iterator[None]:
+        """Listen to the extractors' passes."""
+        online, target = self.extractors.online, self.extractors.target
+        hooks = [online.register_forward_hook(self._on_states)]
+        if target is not None:
+            hooks.append(target.register_forward_hook(self._on_next_states))
+        try:
+            yield
+        finally:
+            self._batch = None
+            for hook in hooks:
+                hook.remove()
+
+    def sampled(self, batch: Transitions) -> None:
+        """The algorithm has sampled these transitions and is about to learn from them."""
+        self._batch, self._known = batch, {}
+
+    def metrics(self) -> dict[str, float]:
+        """The means of what was logged since the last call."""
+        logged, self._logged = self._logged, []
+        names = logged[0] if logged else {}
+        return {name: float(torch.stack([entry[name] for entry in logged]).mean()) for name in names}
+
+    def get_extra_state(self) -> Tensor:
+        return self.generator.get_state()
+
+    def set_extra_state(self, state: Tensor) -> None:
+        self.generator.set_state(state.cpu())
+
+    def _on_next_states(self, module: nn.Module, inputs: Any, features: Tensor) -> None:
+        """The target network reads the next states first; its features stand for those of every slow copy."""
+        if self._batch is not None and not self._known and len(features) == len(self._batch.next_obs):
+            self._known = {("ema", "next_obs"): features.detach(), ("periodic", "next_obs"): features.detach()}
+
+    def _on_states(self, module: nn.Module, inputs: Any, features: Tensor) -> None:
+        if self._batch is None or not features.requires_grad:
+            return
+        batch, self._batch = self._batch, None
+        gradient = self._learn(batch, features.detach())
+        if self.options.weight:
+            features.register_hook(lambda of_critic: of_critic + self.options.weight * gradient)
+
+    def _learn(self, batch: Transitions, features: Tensor) -> Tensor:
+        """One step of the method's own networks; the gradient of its losses with respect to features [B, F]."""
+
+        def extract(which: Which, name: str) -> Tensor:
+            return self.extractors.features(which, batch.obs if name == "obs" else batch.next_obs)
+
+        given = (batch.action, batch.reward, self.generator)
+        with torch.enable_grad():
+            features = features.requires_grad_()
+            latents = FeatureLatents(self.representation, features, extract, self._known)
+            terms = self.representation.model_losses(latents, *given)
+            terms |= self.representation.metric_losses(latents, *given, not_done=batch.not_done)
+            losses = Losses(terms)
+            if self.optimizer is not None:
+                self.optimizer.zero_grad()
+            losses.total.backward()
+        if self.optimizer is not None:
+            self.optimizer.step()
+        self.representation.follow()
+        self._logged.append({**losses.metrics, "loss": losses.total.detach()})
+        assert features.grad is not None
+        return features.grad
+
+
+def _make_optimiser(representation: Representation, learning_rate: float) -> torch.optim.Optimizer | None:
+    """Adam on all that the representation learns, with the method's weight decay on its latent model."""
+    model = {
+        id(p)
+        for network in (representation.transition, representation.reward_decoder)
+        if network is not None
+        for p in network.parameters()
+    }
+    learned = [p for p in representation.parameters() if p.requires_grad]
+    decay = {True: representation.method.weight_decay, False: 0.0}
+    groups = [
+        {"params": [p for p in learned if (id(p) in model) == of_model], "weight_decay": decay[of_model]}
+        for of_model in (True, False)
+    ]
+    groups = [group for group in groups if group["params"]]
+    return adam(groups, learning_rate) if groups else None  # type: ignore[arg-type]

@@ -1,0 +1,134 @@
+"""Policies in which the critic reads a bounded latent, and the actor reads the same latent without gradient."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from gymnasium import spaces
+from stable_baselines3.common.policies import ActorCriticPolicy, BasePolicy
+from stable_baselines3.common.torch_layers import BaseFeaturesExtractor, NatureCNN
+from stable_baselines3.dqn.policies import DQNPolicy
+from stable_baselines3.sac.policies import SACPolicy
+from stable_baselines3.td3.policies import TD3Policy
+from torch import Tensor, nn
+
+from pamd.methods import LatentSpace
+from pamd.representation.latent_space import Normalise
+
+__all__ = ["LATENT_POLICIES", "LatentCNN", "LatentDQNPolicy", "LatentPPOPolicy", "LatentSACPolicy", "LatentTD3Policy"]
+
+NATURE_SIZE = 36
+"""The smallest side of a picture that the three convolutions of NatureCNN can read."""
+Q_WIDTH = 512
+"""The hidden layer between the latent and the values of the actions, as wide as that of NatureCNN."""
+
+
+class LatentCNN(BaseFeaturesExtractor):
+    """Pictures [B, C, H, W] -> latents [B, d] in the method's latent space.
+
+    The convolutions of NatureCNN (for pictures under 36 pixels, one of 16 filters of 3 x 3, as usual on MinAtar), then
+    a linear layer without ReLU, then the latent space. NatureCNN itself ends in ReLU features, which are neither
+    bounded nor centred.
+    """
+
+    def __init__(
+        self, observation_space: spaces.Box, latent_dim: int = 50, latent_space: LatentSpace = "layernorm"
+    ) -> None:
+        super().__init__(observation_space, latent_dim)
+        self.latent_space = latent_space
+        if min(observation_space.shape[1:]) >= NATURE_SIZE:
+            nature = NatureCNN(observation_space, latent_dim, normalized_image=True)
+            self.trunk, self.project = nature.cnn, nature.linear[0]
+        else:
+            channels, height, width = observation_space.shape
+            self.trunk = nn.Sequential(nn.Conv2d(channels, 16, 3), nn.ReLU(), nn.Flatten())
+            self.project = nn.Linear(16 * (height - 2) * (width - 2), latent_dim)
+        self.space = Normalise(latent_space, latent_dim)
+
+    def forward(self, observations: Tensor) -> Tensor:
+        """[B, C, H, W] in [0, 1] -> [B, d]"""
+        z: Tensor = self.space(self.project(self.trunk(observations)))
+        return z
+
+
+class WithoutGradient(BaseFeaturesExtractor):
+    """Another network's extractor, read without gradient. It owns no parameters: that network trains them."""
+
+    def __init__(self, extractor: BaseFeaturesExtractor) -> None:
+        super().__init__(extractor._observation_space, extractor.features_dim)
+        self._extractor = (extractor,)  # in a tuple, so that it is not registered as a part of this module
+
+    @torch.no_grad()
+    def forward(self, observations: Tensor) -> Tensor:
+        z: Tensor = self._extractor[0](observations)
+        return z
+
+
+def _read_latents(kwargs: dict[str, Any], **defaults: Any) -> dict[str, Any]:
+    """The keyword arguments of a policy with LatentCNN for its extractor, unless they name another one."""
+    return {"features_extractor_class": LatentCNN, **defaults, **kwargs}
+
+
+class LatentSACPolicy(SACPolicy):
+    """SAC whose actor reads the critic's encoder without gradient. The critic's loss alone trains the encoder."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **_read_latents(kwargs))
+
+    def _build(self, lr_schedule: Any) -> None:
+        _build_critics(self, lr_schedule)
+        self.actor = self.make_actor(WithoutGradient(self.critic.features_extractor))
+        self.actor.optimizer = _make_optimiser(self, self.actor, lr_schedule)
+
+
+class LatentTD3Policy(TD3Policy):
+    """TD3 whose actors read the critics' encoders without gradient. The critic's loss alone trains the encoder."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **_read_latents(kwargs))
+
+    def _build(self, lr_schedule: Any) -> None:
+        _build_critics(self, lr_schedule)
+        self.actor = self.make_actor(WithoutGradient(self.critic.features_extractor))
+        self.actor_target = self.make_actor(WithoutGradient(self.critic_target.features_extractor))
+        self.actor_target.load_state_dict(self.actor.state_dict())
+        self.actor_target.set_training_mode(False)
+        self.actor.optimizer = _make_optimiser(self, self.actor, lr_schedule)
+
+
+def _build_critics(policy: SACPolicy | TD3Policy, lr_schedule: Any) -> None:
+    """The critic with an encoder of its own, its target network and its optimiser."""
+    policy.critic, policy.critic_target = policy.make_critic(), policy.make_critic()
+    policy.critic_target.load_state_dict(policy.critic.state_dict())
+    policy.critic_target.set_training_mode(False)
+    policy.critic.optimizer = _make_optimiser(policy, policy.critic, lr_schedule)
+
+
+def _make_optimiser(policy: BasePolicy, network: nn.Module, lr_schedule: Any) -> torch.optim.Optimizer:
+    optimiser: Any = policy.optimizer_class
+    made: torch.optim.Optimizer = optimiser(network.parameters(), lr=lr_schedule(1), **policy.optimizer_kwargs)
+    return made
+
+
+class LatentDQNPolicy(DQNPolicy):
+    """DQN whose values are read off the latent, by one hidden layer."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **_read_latents(kwargs, net_arch=[Q_WIDTH]))
+
+
+class LatentPPOPolicy(ActorCriticPolicy):
+    """PPO whose policy and values read the latent. The losses of both train the encoder, as in SB3's own policies."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **_read_latents(kwargs))
+
+
+LATENT_POLICIES: dict[str, type[BasePolicy]] = {
+    "SAC": LatentSACPolicy,
+    "TD3": LatentTD3Policy,
+    "DQN": LatentDQNPolicy,
+    "PPO": LatentPPOPolicy,
+}
+"""The "LatentPolicy" of each algorithm."""
