@@ -16,6 +16,10 @@ from pamd.errors import ConfigError, RenderError, ShapeError, TaskError, Unknown
 
 __all__ = ["Gymnasium", "resize"]
 
+DISCRETE = ("ALE", "MinAtar")
+"""Namespaces of games that have discrete actions only; their packages need not be imported to say so."""
+WITH_DQN = "discrete actions: use pamd.integrations.sb3 with DQN"
+
 
 @FAMILIES.register("gym")
 class Gymnasium(Task):
@@ -29,7 +33,7 @@ class Gymnasium(Task):
         space = self._env.action_space
         if not isinstance(space, gymnasium.spaces.Box) or not np.issubdtype(space.dtype, np.floating):
             self._env.close()
-            raise TaskError(f"{self._what}: actions must be continuous (a Box of floats), got {space}")
+            raise TaskError(f"{self._what}: actions must be continuous (a Box of floats), got {space}{_advice(space)}")
         self._space = space
         self.action_size = int(np.prod(space.shape))
         self.frame_rate = float(self._env.metadata.get("render_fps") or 30)
@@ -65,6 +69,8 @@ class Gymnasium(Task):
 
     @classmethod
     def check_name(cls, name: str) -> None:
+        if name.partition("/")[0] in DISCRETE:
+            raise TaskError(f"environment 'gym:{name}': {WITH_DQN}")
         # `module:name` registers itself on import; a name without a version means the newest one.
         known = (
             ":" in name or name in gymnasium.registry or any(key.startswith(f"{name}-v") for key in gymnasium.registry)
@@ -92,6 +98,10 @@ def _overlap(before: int, after: int) -> NDArray[np.float32]:
     shared = np.minimum(old + 1, start + step) - np.maximum(old, start)
     weights: NDArray[np.float64] = np.clip(shared, 0.0, None) / step
     return weights.astype(np.float32)
+
+
+def _advice(space: gymnasium.Space[Any]) -> str:
+    return f"; {WITH_DQN}" if isinstance(space, gymnasium.spaces.Discrete) else ""
 
 
 def _make(name: str, config: EnvConfig) -> gymnasium.Env[Any, Any]:
