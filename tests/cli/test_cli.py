@@ -99,7 +99,7 @@ def test_diff(capsys: pytest.CaptureFixture[str]) -> None:
 def test_the_family_is_one_table(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["list", "methods", "--table"]) == 0
     head, *rows = capsys.readouterr().out.splitlines()
-    assert head.split() == "method comparator target latent space model reward head citation".split()
+    assert head.split() == ["method", "comparator", "target", "latent", "space", "model", "reward", "head", "citation"]
     by_name = {row.split()[0]: row for row in rows}
     assert {*PIPELINES, "simsr+pamd", "dbc-det+pamd", "mico+pamd", "rap+pamd"} == by_name.keys()
     for word in ("rap+pamd", "pamd", "rap", "layernorm", "gaussian", "of the state", "Chen & Pan 2022; PAMD"):

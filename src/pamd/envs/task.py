@@ -22,6 +22,7 @@ __all__ = [
     "Task",
     "default_action_repeat",
     "default_frame_stack",
+    "least_shape",
     "make_task",
     "observes_states",
     "resolve_env",
@@ -148,6 +149,11 @@ def observes_states(task: str) -> bool:
 def default_frame_stack(task: str) -> int:
     """Frames in an observation where nothing else is asked for: a picture shows no velocity, a state does."""
     return 1 if observes_states(task) else 3
+
+
+def least_shape(config: EnvConfig) -> tuple[int, ...]:
+    """The shape of an observation. Only the simulator knows how long a state is; here it has one number."""
+    return (config.frame_stack,) if observes_states(config.task) else config.picture_shape
 
 
 def scenes(task: str) -> tuple[Scene, ...]:

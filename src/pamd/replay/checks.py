@@ -29,7 +29,7 @@ _STEP_COLUMNS = ("actions", "rewards", "terminated")
 
 def checksum(row: NDArray[Any]) -> int:
     """CRC-32 of a contiguous array."""
-    return zlib.crc32(row)
+    return zlib.crc32(row.data)
 
 
 class BlockChecks:
@@ -74,5 +74,5 @@ def _block_checksum(ring: NDArray[Any], begin: int, end: int) -> str:
     value = 0
     for first, stop in unbroken(begin, end, len(ring)):
         at = first % len(ring)
-        value = zlib.crc32(ring[at : at + stop - first], value)
+        value = zlib.crc32(ring[at : at + stop - first].data, value)
     return f"{value:0{DIGITS}x}"

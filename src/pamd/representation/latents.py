@@ -29,6 +29,9 @@ class BatchLatents(Protocol):
     def z_next(self, which: Which) -> Tensor:
         """Latents of the next states under a copy of the encoder, without gradient: [B, d]."""
 
+    def z_window(self, which: Which) -> Tensor:
+        """Latents of the states in which windows end, without gradient: [B, d]."""
+
 
 class CachedLatents:
     """What the losses read of a batch. Call `forget` after a step on the online encoder; slow copies stay valid."""

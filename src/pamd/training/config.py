@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 from pamd import durable
 from pamd.agent import AgentConfig, EncoderPart, Precision, Schedule
 from pamd.config import build, check_choice, check_whole, to_tree
-from pamd.envs import EnvConfig, observes_states, prepare_env, resolve_env
+from pamd.envs import EnvConfig, least_shape, observes_states, prepare_env, resolve_env
 from pamd.errors import ConfigError
 from pamd.learners import LearnerPart
 from pamd.methods import Method
@@ -114,8 +114,7 @@ class TrainConfig:
 
     def _check_observations(self) -> None:
         states, augmentation = observes_states(self.env.task), self.learner.options.augmentation.name
-        # Only the simulator knows how long a state is; any length tells whether the encoder reads vectors.
-        self.encoder.cls.check(self.encoder.options, (1,) if states else self.env.picture_shape)
+        self.encoder.cls.check(self.encoder.options, least_shape(self.env))
         if states and augmentation != "none":
             raise ConfigError(
                 f"learner: augmentation {augmentation!r} reads pictures, and {self.env.task} observes states;"

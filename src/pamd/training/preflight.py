@@ -14,6 +14,7 @@ from torch.overrides import TorchFunctionMode
 
 from pamd.agent import AgentConfig, build_parts, stepped_parameters
 from pamd.config import to_tree
+from pamd.envs import least_shape, observes_states
 from pamd.errors import ConfigError, ResourceError
 from pamd.replay import available_disk, available_memory, disk_taken, forecast
 from pamd.training import checkpoint
@@ -67,9 +68,10 @@ def check_run(config: TrainConfig, directory: Path) -> None:
 
 def run_needs(config: TrainConfig) -> Needs:
     """The forecast: replay, networks with gradients and optimiser states, the largest batch, and checkpoints."""
-    channels, *rest = config.env.observation_shape
+    channels, *rest = least_shape(config.env)
     capacity, margin = replay_plan(config)
-    replay = forecast(capacity, (channels // config.env.frame_stack, *rest), ACTIONS, margin)
+    dtype = "float32" if observes_states(config.env.task) else "uint8"
+    replay = forecast(capacity, (channels // config.env.frame_stack, *rest), ACTIONS, margin, dtype)
     sizes = _sizes(config)
     saved = sizes.weights + sizes.moments
     memory = {"replay": replay.bytes_memory, "checkpoints": saved}
@@ -103,7 +105,7 @@ def _sizes(config: TrainConfig) -> _Sizes:
 def _outlined(config: TrainConfig, agent: AgentConfig) -> _Sizes:
     try:
         with torch.device("meta"), _WithoutValues():
-            parts = build_parts(agent, config.env.observation_shape, ACTIONS)
+            parts = build_parts(agent, least_shape(config.env), ACTIONS)
     except (RuntimeError, OverflowError, TypeError, ValueError, MemoryError) as error:
         reason = str(error).splitlines()[0]
         raise ResourceError(f"the networks cannot be built: {reason} ({_values(config, _WIDTHS)})") from None
@@ -143,8 +145,9 @@ class _WithoutValues(TorchFunctionMode):
 
 def _batch(config: TrainConfig, features: int) -> int:
     """A batch as bytes and as floats, and its features, for the states and for the next states."""
-    pixels = math.prod(config.env.observation_shape)
-    return 2 * config.learner.options.batch * (pixels + 4 * pixels + 4 * features)
+    pixels = math.prod(least_shape(config.env))
+    batch: int = config.learner.options.batch
+    return 2 * batch * (pixels + 4 * pixels + 4 * features)
 
 
 def _bytes(tensors: Iterable[torch.Tensor]) -> int:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from pamd.errors import ConfigError
 from pamd.representation import Representation
 from pamd.representation.latents import Which
 
@@ -53,6 +54,9 @@ class FeatureLatents:
 
     def z_next(self, which: Which) -> Tensor:
         return self._latent(which, "next_obs")
+
+    def z_window(self, which: Which) -> Tensor:
+        raise ConfigError("operator 'n-step' reads windows of several steps, which SB3's buffers do not give")
 
     @torch.no_grad()
     def _latent(self, which: Which, name: str) -> Tensor:
