@@ -7,13 +7,17 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from pamd import durable, published
 from pamd.experiments import Experiment
 from pamd.report import page, results
 from pamd.report.aggregate import Comparison, compare_found
 from pamd.report.load import read_runs
+from pamd.report.verdicts import OUTCOMES, answers, verdict_table
+from pamd.table import Table
 
-__all__ = ["write_artefact"]
+__all__ = ["verdict_tables", "write_artefact"]
 
 
 def write_artefact(
@@ -31,3 +35,12 @@ def write_artefact(
     content = {"experiment": experiment.name, "scale": scale, **about, "rows": rows, "unreadable": unreadable}
     durable.replace(out / "results.json", (json.dumps(content, indent=1) + "\n").encode())
     return comparison
+
+
+def verdict_tables(experiment: Experiment, comparison: Comparison) -> list[Table]:
+    """The verdicts on the experiment's claims, one table for each outcome that its runs have."""
+    tables = []
+    for outcome in OUTCOMES if experiment.claims else ():
+        found = answers(comparison, experiment.claims, outcome, np.random.default_rng(0))
+        tables += [verdict_table(found, experiment.claims, experiment.name, outcome)] if found else []
+    return tables

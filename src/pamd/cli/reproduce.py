@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import functools
 import importlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import numpy as np
 import tyro
 
-from pamd.cli.artefact import write_artefact
+from pamd.cli.artefact import verdict_tables, write_artefact
 from pamd.cli.console import print_text
 from pamd.cli.sweep import Execution, FlatExecution, plan_jobs, print_plan, print_summary, run_jobs
 from pamd.configuration import Storage
@@ -24,6 +25,9 @@ from pamd.sweep.state import read_state
 from pamd.training.threads import available_threads
 
 __all__ = ["reproduce"]
+
+VERDICTS = "verdicts"
+"""The name of all experiments that decide claims together: verdicts-toy, verdicts-states, ..."""
 
 
 def reproduce(
@@ -40,6 +44,7 @@ def reproduce(
     out: Path | None = None,
     plan: bool = False,
     artefact_only: bool = False,
+    rung: tuple[str, ...] = (),
     execution: FlatExecution = Execution(),  # noqa: B008
 ) -> int:
     """Run an experiment and write its artefact. After an interruption, rerun the same command to continue.
@@ -57,7 +62,28 @@ def reproduce(
         out: the directory of the artefact; default RUNS/artefacts/NAME-SCALE.
         plan: print the runs and a forecast of time, memory and disk; start nothing.
         artefact_only: train nothing; write the artefact from the run directories that exist.
+        rung: of `verdicts`, which experiments: toy, states; default all of them.
     """
+    if name == VERDICTS or rung:
+        return _each_rung(
+            name,
+            rung,
+            functools.partial(
+                reproduce,
+                scale=scale,
+                fidelity=fidelity,
+                seeds=seeds,
+                tasks=tasks,
+                methods=methods,
+                decisions=decisions,
+                storage=storage,
+                runs=runs,
+                plan=plan,
+                artefact_only=artefact_only,
+                execution=execution,
+            ),
+            out,
+        )
     experiment = EXPERIMENTS.get(name)
     if scale not in SCALES:
         raise UnknownNameError("scale of experiments", scale, SCALES)
@@ -79,6 +105,18 @@ def reproduce(
     code = 0 if artefact_only else print_summary(run_jobs(planned, execution, forecast))
     _write(experiment, scale, fidelity, planned, out, diagnose=not artefact_only and code == 0)
     return code
+
+
+def _each_rung(name: str, rungs: Sequence[str], run: Callable[..., int], out: Path | None) -> int:
+    """Run the experiments that decide the claims, one after the other; the first exit code that is not 0."""
+    known = [one.removeprefix(f"{VERDICTS}-") for one in EXPERIMENTS.names() if one.startswith(f"{VERDICTS}-")]
+    if name != VERDICTS:
+        raise ConfigError(f"reproduce: --rung belongs to {VERDICTS}, got {name}")
+    for rung in rungs:
+        if rung not in known:
+            raise UnknownNameError("rung", rung, known)
+    codes = [run(f"{VERDICTS}-{rung}", out=out and out / rung) for rung in rungs or known]
+    return next((code for code in codes if code), 0)
 
 
 def _check(experiment: Experiment, plan: bool, artefact_only: bool, execution: Execution, given: Sequence[str]) -> None:
@@ -113,6 +151,9 @@ def _write(
     comparison = write_artefact(experiment, existing, out, scale, about)
     table = results.summary(comparison, (), np.random.default_rng(0))
     print_text("\n".join([table.text(), *table.notes]))
+    for table in verdict_tables(experiment, comparison):
+        table.write(out)
+        print_text("\n".join(["", table.title, table.text(), *table.notes]))
     finished = sum(run.finished for run in comparison.runs)
     print_text(f"{finished} of {len(planned)} runs finished; {out / 'results.json'} names them")
 

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from pamd.errors import ConfigError, UnknownNameError
+from pamd.experiments.claims import Claim
 from pamd.registry import Registry
 from pamd.table import Table
 
@@ -51,6 +52,8 @@ class Arm:
     settings: tuple[str, ...] = ()
     options: Mapping[str, Any] = field(default_factory=dict)
     """More arguments of `pamd.configure`."""
+    scale: str | None = None
+    """A scale of networks and a budget that it keeps at every scale of experiments except smoke."""
     released: Mapping[str, Any] = field(default_factory=dict)
     """What replaces some of `options` at fidelity `released`."""
 
@@ -85,6 +88,10 @@ class Experiment:
     compute: Callable[[str], Table] | None = None
     """scale -> the table that is the artefact."""
     after: After | None = None
+    seeds: int | None = None
+    """How many seeds it has at every scale except smoke; None: as many as the scale."""
+    claims: tuple[Claim, ...] = ()
+    """The claims that its runs decide."""
     needs_replay: bool = False
     """`after` reads the replay of finished runs."""
 
@@ -92,7 +99,7 @@ class Experiment:
         kinds = [bool(self.arms), self.benchmark is not None, self.compute is not None]
         if sum(kinds) != 1:
             raise ConfigError(f"experiment {self.name!r} must have either arms, a benchmark or a computation")
-        if len({(arm.task, arm.label) for arm in self.arms}) < len(self.arms):
+        if len({(arm.task, arm.options.get("distractor"), arm.label) for arm in self.arms}) < len(self.arms):
             raise ConfigError(f"experiment {self.name!r} has two arms of one name; give one a variant")
 
     def runs(
@@ -121,7 +128,7 @@ class Experiment:
         try:
             return [
                 Labelled(arm.label, _configure(arm, scale, setting, fidelity=fidelity, seed=seed, **given))
-                for seed in (seeds or range(setting.seeds))
+                for seed in (seeds or range(setting.seeds if scale == "smoke" else self.seeds or setting.seeds))
                 for arm in chosen
             ]
         except ConfigError as error:
@@ -145,11 +152,13 @@ def _configure(arm: Arm, scale: str, setting: Setting, **given: Any) -> TrainCon
     from pamd.configuration import configure
 
     named = (f"method.name={arm.label}",) if arm.variant else ()
-    own = {"decisions": setting.decisions or arm.decisions, **arm.options}
+    fixed = arm.scale is not None and scale != "smoke"
+    own = {"decisions": arm.decisions if fixed else setting.decisions or arm.decisions, **arm.options}
     if given["fidelity"] == "released":
         own |= arm.released
     words = {**own, **{key: value for key, value in given.items() if value is not None}}
-    return configure(arm.task, arm.method, scale=scale, settings=(*arm.settings, *named), **words)
+    own_scale = arm.scale if fixed else scale
+    return configure(arm.task, arm.method, scale=own_scale, settings=(*arm.settings, *named), **words)
 
 
 EXPERIMENTS: Registry[Experiment] = Registry("experiment", "pamd.experiments")

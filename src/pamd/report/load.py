@@ -94,11 +94,11 @@ def _check_new(run: Run, seen: dict[str, Path]) -> None:
 
 
 def _curve(path: Path, config: Mapping[str, Any], rows: Sequence[Row], timing: Sequence[Row]) -> Curve:
-    distractor = config["env"].get("distractor")
+    beside = config["env"].get("distractor") or config["env"].get("noise")
     decisions = [row["decisions"] for row in rows]
     return Curve(
-        # A task with another background is another task: the two must never share a curve.
-        task=config["env"]["task"] + (f" + {distractor['name']}" if distractor else ""),
+        # A task with another background or with noise is another task: the two must never share a curve.
+        task=config["env"]["task"] + (f" + {beside['name']}" if beside else ""),
         method=display_name(config),
         fidelity=config["method"]["fidelity"],
         seed=config["seed"],

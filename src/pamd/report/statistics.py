@@ -19,18 +19,22 @@ from numpy.typing import NDArray
 from pamd.table import NONE, Quantity
 
 __all__ = [
+    "Effect",
     "Estimate",
     "Mean",
     "bootstrap",
     "estimate",
+    "holm",
     "iqm",
     "mean_and_error",
     "optimality_gap",
     "paired_difference",
     "performance_profile",
+    "pooled_effect",
     "probability_of_improvement",
     "seeds_needed",
     "student_quantile",
+    "student_tail",
 ]
 
 Values = NDArray[np.float64]
@@ -169,15 +173,76 @@ def seeds_needed(differences: Values, power: float = 0.8, significance: float = 
     return max(2, math.ceil(((z + z_power) / effect) ** 2 + z**2 / 2))
 
 
+@dataclass(frozen=True)
+class Effect:
+    """The mean over tasks of paired differences, and how sure it is."""
+
+    mean: float
+    error: float
+    """Its standard error."""
+    degrees: float
+    """Degrees of freedom of that error, after Welch and Satterthwaite."""
+
+    def interval(self, level: float = 0.95) -> Estimate:
+        """The effect with Student's t interval."""
+        reach = student_quantile(0.5 + level / 2, self.degrees) * self.error
+        return Estimate(self.mean, self.mean - reach, self.mean + reach)
+
+    @property
+    def p_value(self) -> float:
+        """Of a two-sided test that there is no effect."""
+        if not self.error:
+            return 1.0 if self.mean == 0 else 0.0
+        return 2 * student_tail(abs(self.mean) / self.error, self.degrees)
+
+    def detectable(self, power: float = 0.8, significance: float = 0.05) -> float:
+        """The smallest effect that these seeds would find with probability `power`, their spread given."""
+        quantiles = (1 - significance / 2, power)
+        return sum(student_quantile(p, self.degrees) for p in quantiles) * self.error
+
+
+def pooled_effect(differences: Scores) -> Effect | None:
+    """The mean over tasks of the mean paired difference [tasks][seeds]; None where a task has a single seed."""
+    if not differences or any(len(task) < 2 for task in differences):
+        return None
+    variances = [float(task.var(ddof=1)) / len(task) for task in differences]
+    total, mean = sum(variances), float(np.mean([task.mean() for task in differences]))
+    spread = sum(v**2 / (len(task) - 1) for v, task in zip(variances, differences, strict=True))
+    degrees = total**2 / spread if spread else float(sum(len(task) - 1 for task in differences))
+    return Effect(mean, math.sqrt(total) / len(differences), degrees)
+
+
+def holm(p_values: Sequence[float]) -> list[float]:
+    """P values corrected for their number (Holm 1979): each is the smallest level at which its test rejects."""
+    order = sorted(range(len(p_values)), key=lambda i: p_values[i])
+    corrected, largest = [0.0] * len(p_values), 0.0
+    for rank, index in enumerate(order):
+        largest = max(largest, min(1.0, (len(p_values) - rank) * p_values[index]))
+        corrected[index] = largest
+    return corrected
+
+
 @functools.cache
-def student_quantile(p: float, degrees: int) -> float:
-    """The quantile p > 1/2 of Student's t, by bisection of its integrated density."""
+def student_quantile(p: float, degrees: float) -> float:
+    """The quantile p > 1/2 of Student's t, by its integrated density."""
+    angles, area = _student_area(degrees)
+    return math.sqrt(degrees) * math.tan(float(np.interp(p - 0.5, area, angles)))
+
+
+def student_tail(t: float, degrees: float) -> float:
+    """The probability that Student's t exceeds t >= 0."""
+    angles, area = _student_area(degrees)
+    return max(0.0, 0.5 - float(np.interp(math.atan(t / math.sqrt(degrees)), angles, area)))
+
+
+def _student_area(degrees: float) -> tuple[Values, Values]:
+    """Angles [N] and the area under the density between 0 and each, where t = sqrt(degrees) tan(angle)."""
     constant = math.exp(math.lgamma((degrees + 1) / 2) - math.lgamma(degrees / 2)) / math.sqrt(degrees * math.pi)
-    # t = sqrt(degrees) tan(angle) makes the density's integral one over a finite range.
-    angles = np.linspace(0.0, math.pi / 2, 200_001)
+    # In the angle, the integral has a finite range.
+    angles = np.linspace(0.0, math.pi / 2, 20_001)
     density = constant * math.sqrt(degrees) * np.cos(angles) ** (degrees - 1)
     area = np.concatenate([[0.0], np.cumsum((density[1:] + density[:-1]) / 2) * (angles[1] - angles[0])])
-    return math.sqrt(degrees) * math.tan(float(np.interp(p - 0.5, area, angles)))
+    return angles, area
 
 
 def _digits(*values: float | None) -> int:

@@ -1,0 +1,163 @@
+"""A verdict with an interval on every claim: paired differences, pooled over tasks, corrected for their number."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Literal, Protocol
+
+import numpy as np
+
+from pamd.report.aggregate import Cell, Comparison
+from pamd.report.run import Run
+from pamd.report.statistics import Effect, Estimate, holm, pooled_effect, probability_of_improvement
+from pamd.report.statistics import estimate as bootstrap_estimate
+from pamd.table import Table, Value
+
+__all__ = ["OUTCOMES", "Answer", "Verdict", "answers", "verdict_table"]
+
+Verdict = Literal["yes", "no", "open"]
+"""The effect is above zero after correction; below zero; or it cannot be told with so many seeds."""
+
+
+class Pair(Protocol):
+    """Two arms by their labels."""
+
+    @property
+    def better(self) -> str: ...
+    @property
+    def worse(self) -> str: ...
+
+
+class Claim(Protocol):
+    """A claim and the pairs that decide it."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def says(self) -> str: ...
+    @property
+    def pairs(self) -> Sequence[Pair]: ...
+
+
+def final_return(run: Run) -> float:
+    """The mean return of the last evaluation."""
+    return run.score
+
+
+def area(run: Run) -> float:
+    """The mean return over all evaluations: how soon a run learns, in the unit of a return."""
+    return float(np.mean([np.mean(returns) for returns in run.curve.returns]))
+
+
+def unseen_return(run: Run) -> float:
+    """The return with unseen backgrounds or noise; NaN where the task has none."""
+    return float("nan") if run.unseen_score is None else run.unseen_score
+
+
+OUTCOMES: dict[str, Callable[[Run], float]] = {
+    "final return": final_return,
+    "area under the curve": area,
+    "unseen return": unseen_return,
+}
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What one pair says of a claim, by one outcome."""
+
+    claim: str
+    pair: str
+    outcome: str
+    tasks: tuple[str, ...]
+    seeds: int
+    """Paired seeds over all tasks."""
+    effect: Effect
+    improvement: Estimate
+    """How likely a run of the first arm beats one of the second, averaged over tasks."""
+    corrected: float = 1.0
+    """The p value after correction for the number of pairs."""
+
+    @property
+    def verdict(self) -> Verdict:
+        if self.corrected >= 0.05:
+            return "open"
+        return "yes" if self.effect.mean > 0 else "no"
+
+
+def answers(comparison: Comparison, claims: Sequence[Claim], outcome: str, rng: np.random.Generator) -> list[Answer]:
+    """Every pair of every claim that has at least two paired seeds on some task."""
+    score = OUTCOMES[outcome]
+    found = [
+        answer
+        for claim in claims
+        for pair in claim.pairs
+        if (answer := _answer(comparison, claim, pair, outcome, score, rng)) is not None
+    ]
+    corrected = holm([answer.effect.p_value for answer in found])
+    return [
+        Answer(a.claim, a.pair, a.outcome, a.tasks, a.seeds, a.effect, a.improvement, p)
+        for a, p in zip(found, corrected, strict=True)
+    ]
+
+
+def _answer(
+    comparison: Comparison,
+    claim: Claim,
+    pair: Pair,
+    outcome: str,
+    score: Callable[[Run], float],
+    rng: np.random.Generator,
+) -> Answer | None:
+    tasks, first, second = [], [], []
+    for setting in comparison.settings:
+        cells = {cell.column.label: cell for cell in comparison.row(setting)}
+        if pair.better in cells and pair.worse in cells:
+            a, b = _paired(cells[pair.better], cells[pair.worse], score)
+            if len(a) >= 2:
+                tasks.append(setting.full_name)
+                first.append(a)
+                second.append(b)
+    effect = pooled_effect([a - b for a, b in zip(first, second, strict=True)])
+    if effect is None:
+        return None
+    improvement = bootstrap_estimate(probability_of_improvement, first, second, rng=rng, digits=2)
+    label = f"{pair.better} > {pair.worse}"
+    return Answer(claim.name, label, outcome, tuple(tasks), sum(map(len, first)), effect, improvement)
+
+
+def _paired(one: Cell, other: Cell, score: Callable[[Run], float]) -> tuple[np.ndarray, np.ndarray]:
+    """The scores of the seeds that both finished, [seeds] each."""
+    runs = [{run.seed: score(run) for run in cell.finished} for cell in (one, other)]
+    seeds = sorted(s for s in runs[0].keys() & runs[1].keys() if np.isfinite([runs[0][s], runs[1][s]]).all())
+    a, b = (np.array([run[seed] for seed in seeds], dtype=np.float64) for run in runs)
+    return a, b
+
+
+def verdict_table(found: Sequence[Answer], claims: Sequence[Claim], experiment: str, outcome: str) -> Table:
+    """One row for each pair."""
+    says = {claim.name: claim.says for claim in claims}
+    rows: list[list[Value]] = [
+        [
+            answer.claim,
+            answer.pair,
+            answer.verdict,
+            answer.effect.interval(),
+            answer.improvement,
+            round(answer.corrected, 3),
+            round(answer.effect.detectable(), 1),
+            len(answer.tasks),
+            answer.seeds,
+        ]
+        for answer in found
+    ]
+    heads = ["claim", "pair", "verdict", "difference in return", "probability of improvement"]
+    heads += ["corrected p", "detectable", "tasks", "paired seeds"]
+    notes = [
+        "Difference: mean over tasks of the paired differences by seed, with Student's 95 % interval (Welch). Corrected"
+        " p: Holm, over the pairs of a rung and outcome. Verdict: yes or no where it is below 0.05, else open."
+        " Detectable: the smallest difference that so many seeds find with probability 0.8.",
+        *(f"{name}: {says[name]}." for name in dict.fromkeys(answer.claim for answer in found)),
+    ]
+    name = f"{experiment}-{outcome.replace(' ', '-')}"
+    return Table(name, f"Verdicts of {experiment}, by {outcome}", heads, rows, notes)

@@ -1,0 +1,93 @@
+"""Verdicts: pooled paired differences, their correction, and what a table of them says."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from tests.training.runs import toy
+
+from pamd.experiments.claims import CLAIMS, Claim, Pair
+from pamd.report.aggregate import compare
+from pamd.report.load import load_runs
+from pamd.report.statistics import holm, paired_difference, pooled_effect, student_quantile, student_tail
+from pamd.report.verdicts import answers, verdict_table
+from pamd.training.config import config_text
+
+CLAIM = Claim("C1", "PAMD helps", (Pair("simsr+pamd", "simsr"),))
+
+
+def test_tail_and_quantile_of_students_t_agree_with_printed_tables() -> None:
+    assert student_tail(2.776, 4) == pytest.approx(0.025, abs=1e-4)
+    assert student_tail(0.0, 7) == pytest.approx(0.5)
+    assert student_quantile(0.975, 10) == pytest.approx(2.228, abs=1e-3)
+    assert student_tail(student_quantile(0.99, 3.7), 3.7) == pytest.approx(0.01, abs=1e-6)
+
+
+def test_the_effect_on_one_task_is_the_paired_difference() -> None:
+    x, y = np.array([5.0, 7.0, 6.5, 9.0]), np.array([4.0, 7.5, 5.0, 6.0])
+    effect = pooled_effect([x - y])
+    assert effect is not None
+    expected, found = paired_difference(x, y), effect.interval()
+    assert (found.value, found.low, found.high) == pytest.approx((expected.value, expected.low, expected.high))
+
+
+def test_the_effect_over_tasks_weights_tasks_equally_and_follows_welch() -> None:
+    first, second = np.array([1.0, 3.0]), np.array([10.0, 14.0, 12.0])
+    effect = pooled_effect([first, second])
+    assert effect is not None
+    v1, v2 = 2.0 / 2, 4.0 / 3
+    assert effect.mean == pytest.approx((2.0 + 12.0) / 2)
+    assert effect.error == pytest.approx(np.sqrt(v1 + v2) / 2)
+    assert effect.degrees == pytest.approx((v1 + v2) ** 2 / (v1**2 / 1 + v2**2 / 2))
+    assert pooled_effect([first, np.array([1.0])]) is None
+    assert pooled_effect([]) is None
+
+
+def test_holm_corrects_by_rank_and_never_falls() -> None:
+    assert holm([0.01, 0.04, 0.03]) == pytest.approx([0.03, 0.06, 0.06])
+    assert holm([0.9, 0.001]) == pytest.approx([0.9, 0.002])
+
+
+def test_pure_noise_is_rarely_called_an_effect() -> None:
+    rng = np.random.default_rng(0)
+    effects = [pooled_effect([rng.normal(size=5), rng.normal(size=5)]) for _ in range(400)]
+    share = np.mean([effect.p_value < 0.05 for effect in effects if effect is not None])
+    assert 0.02 < share < 0.09
+
+
+def _run(root: Path, method: str, seed: int, score: float) -> None:
+    config = toy(method, seed=seed, decisions=60)
+    place = root / f"{method}-{seed}"
+    place.mkdir()
+    (place / "config.json").write_text(config_text(config))
+    (place / "status.json").write_text(json.dumps({"state": "finished", "decisions": 60, "frames": 60, "updates": 41}))
+    rows = [{"decisions": at, "frames": at, "updates": max(0, at - 19), "returns": [score]} for at in (30, 60)]
+    (place / "eval.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+
+
+@pytest.mark.parametrize(("gap", "expected"), [(5.0, "yes"), (-5.0, "no"), (0.0, "open")])
+def test_a_verdict_follows_the_sign_of_a_clear_effect(tmp_path: Path, gap: float, expected: str) -> None:
+    rng = np.random.default_rng(1)
+    for seed in range(4):
+        base = 10.0 + rng.normal()
+        _run(tmp_path, "simsr", seed, base)
+        _run(tmp_path, "simsr+pamd", seed, base + gap + 0.1 * rng.normal())
+    comparison = compare(load_runs([tmp_path]))
+    (answer,) = answers(comparison, (CLAIM, *CLAIMS[2:]), "final return", np.random.default_rng(0))
+    assert (answer.verdict, answer.seeds) == (expected, 4)
+    table = verdict_table([answer], (CLAIM,), "verdicts-toy", "final return")
+    assert table.rows[0][:3] == ["C1", "simsr+pamd > simsr", expected]
+
+
+def test_claims_name_arms_of_the_experiments() -> None:
+    from pamd.experiments import EXPERIMENTS
+
+    names = [name for name in EXPERIMENTS.names() if name.startswith("verdicts-")]
+    labels = {arm.label for name in names for arm in EXPERIMENTS.get(name).arms}
+    used = {
+        label for claim in CLAIMS if claim.name != "C4" for pair in claim.pairs for label in (pair.better, pair.worse)
+    }
+    assert used <= labels
