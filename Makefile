@@ -51,6 +51,7 @@ bench: setup
 
 docs: setup
 	$(BIN)/python docs/build.py
+	$(BIN)/python docs/fidelity.py
 
 clean:
 	rm -rf $(VENV) demo .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache dist build

@@ -22,7 +22,7 @@ def residual(
     /,
     preset: Literal["quick", "paper", "released"] = "quick",
     distances: tuple[str, ...] = ("pamd", "mlp"),
-    seeds: int = 3,
+    seeds: int | None = None,
     steps: int | None = None,
     transitions: int | None = None,
     encoder: Literal["random", "run"] | None = None,
@@ -39,6 +39,7 @@ def residual(
         source: a run directory or a saved replay; without one, a random policy fills a replay.
         preset: quick (ten minutes on two cores), paper, or released.
         distances: any of `pamd list distances`.
+        seeds: how many seeds (default: 3 for quick, 4 for paper and released).
         transitions: how many transitions of the replay are used.
         encoder: start from random weights or from the run's.
         match: the distance whose parameter count the other heads approximate (default pamd).

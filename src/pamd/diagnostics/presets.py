@@ -1,15 +1,18 @@
-"""The settings of residual fitting, and the three that have names."""
+"""The settings of residual fitting, and the three presets."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, get_args
 
 from pamd.config import check_choice, check_positive
+from pamd.diagnostics.source import Drawn
+from pamd.diagnostics.transitions import Rewards
 from pamd.envs import EnvConfig
 from pamd.errors import ConfigError
+from pamd.initialisation import Initialisation
 
-__all__ = ["COLLECTED", "PRESETS", "ResidualSettings"]
+__all__ = ["COLLECTED", "PRESETS", "SEEDS", "ResidualSettings"]
 
 
 @dataclass(frozen=True)
@@ -25,12 +28,14 @@ class ResidualSettings:
     """One convolution each."""
     encoder: Literal["random", "run"] = "random"
     """What the encoder starts from (and, frozen, stays): fresh weights of the seed, or those of the run."""
+    encoder_init: Initialisation = "orthogonal"
+    """How fresh weights are drawn."""
     transitions: int | None = 32
     """How many of the replay's are used, drawn once; None: all."""
-    drawn: Literal["newest", "spread"] = "newest"
-    """The newest transitions, whose next states are mostly among the states; or some from the whole replay."""
-    rewards: Literal["as-is", "over-maximum"] = "over-maximum"
-    """over-maximum: divided by the largest |r| of the transitions used."""
+    drawn: Drawn = "newest"
+    """The first or the newest transitions, whose next states are mostly among the states; or some from all of them."""
+    rewards: Rewards = "over-magnitude"
+    """Unchanged, or divided by the largest r (over-maximum) or |r| (over-magnitude) of the transitions used."""
     batch: int = 8
     learning_rate: float = 5e-4
     steps: int = 5_000
@@ -50,8 +55,9 @@ class ResidualSettings:
         what = "residual fitting"
         check_positive(what, latent_dim=self.latent_dim, filters=self.filters, batch=self.batch, steps=self.steps)
         check_positive(what, learning_rate=self.learning_rate, tau=self.tau, points=self.points, pairs=self.pairs)
-        check_choice(what, "drawn", self.drawn, ("newest", "spread"))
-        check_choice(what, "rewards", self.rewards, ("as-is", "over-maximum"))
+        check_choice(what, "drawn", self.drawn, get_args(Drawn))
+        check_choice(what, "rewards", self.rewards, get_args(Rewards))
+        check_choice(what, "encoder_init", self.encoder_init, get_args(Initialisation))
         check_choice(what, "encoder", self.encoder, ("random", "run"))
         if not 0 <= self.gamma < 1 or self.tau > 1:
             raise ConfigError(f"{what}: gamma must lie in [0, 1) and tau in (0, 1], got {self.gamma} and {self.tau}")
@@ -76,6 +82,9 @@ PRESETS = {
     "released": ResidualSettings(
         preset="released",
         strides=(2, 1),
+        encoder_init="pytorch",
+        drawn="first",
+        rewards="over-maximum",
         learning_rate=1e-4,
         tau=0.005,
         steps=100_000,
@@ -85,6 +94,9 @@ PRESETS = {
 }
 """`paper`: the text (its open numbers are those of the agent). `released`: what the released code does. `quick`:
 `released` with smaller pictures, the paper's small constants, and time run ten to twenty times as fast."""
+
+SEEDS = {"quick": 3, "paper": 4, "released": 4}
+"""How many seeds each preset has. More may be added to finished ones, so the number is none of the settings."""
 
 COLLECTED = {
     "quick": EnvConfig("cheetah_run", size=40, render="fast"),

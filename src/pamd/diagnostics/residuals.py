@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import dataclasses
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
@@ -17,7 +17,7 @@ from torch.nn import functional as F
 from pamd.diagnostics.absorption import Absorption, absorption
 from pamd.diagnostics.ledger import Ledger
 from pamd.diagnostics.matching import Head, match
-from pamd.diagnostics.presets import COLLECTED, PRESETS, ResidualSettings
+from pamd.diagnostics.presets import COLLECTED, PRESETS, SEEDS, ResidualSettings
 from pamd.diagnostics.source import Progress, collect, open_replay, quiet
 from pamd.diagnostics.transitions import Encode, Transitions
 from pamd.distances import Distance
@@ -47,6 +47,8 @@ class Curve:
     """[N]: mean over the evaluation pairs of (d - target)^2"""
     target_square: list[float]
     """[N]: mean of target^2, the scale that the residual is to be read against"""
+    batch_loss: list[float] = field(default_factory=list)
+    """[N]: the loss of a training batch with the same weights, which the released code logs"""
 
 
 @dataclass(frozen=True)
@@ -69,7 +71,7 @@ def residual(
     *,
     preset: str = "quick",
     distances: Sequence[str] = ("pamd", "mlp"),
-    seeds: int = 3,
+    seeds: int | None = None,
     out: Path | None = None,
     progress: Progress = quiet,
     interrupted: bool = False,
@@ -77,10 +79,11 @@ def residual(
 ) -> Residual:
     """Fit every distance with a frozen and a trainable encoder, on the replay in `source` or a collected one.
 
-    `changes` are fields of `ResidualSettings`. With `out`, finished curves are kept there and not computed again.
-    `interrupted`: compute nothing more, only say what is there.
+    `seeds` is by default the preset's number. `changes` are fields of `ResidualSettings`. With `out`, finished curves
+    are kept there and not computed again. `interrupted`: compute nothing more, only report what is there.
     """
     settings = _settings(preset, changes)
+    seeds = SEEDS[preset] if seeds is None else seeds
     if seeds < 1 or not distances:
         raise ConfigError(f"residual fitting needs at least one seed and one distance, got {seeds} and {distances}")
     heads = tuple(match(name, settings.latent_dim, settings.match, settings.distance_preset) for name in distances)
@@ -153,15 +156,17 @@ class _Experiment:
         every = max(1, settings.steps // settings.points)
         batch = min(settings.batch, len(self.data))
         for step in range(settings.steps + 1):
-            if step % every == 0 or step == settings.steps:
-                self._record(curve, step, encode, distance, slow)
-                progress(f"{head.distance}, {name} encoder, seed {seed}", step, settings.steps)
-            if step == settings.steps or optimiser is None:
+            measured = step % every == 0 or step == settings.steps
+            if optimiser is None and not measured:
                 continue
             rows = torch.as_tensor(rng.integers(0, len(self.data), batch))
-            latents = encode(rows)
-            loss = self._loss(latents, Pairs.permutation(batch, generator), distance, slow)[0]
-            if not loss.requires_grad:  # a distance that ignores its latents
+            loss = self._loss(encode(rows), Pairs.permutation(batch, generator), distance, slow)[0]
+            if measured:
+                self._record(curve, step, encode, distance, slow)
+                curve.batch_loss.append(float(loss.detach()))
+                progress(f"{head.distance}, {name} encoder, seed {seed}", step, settings.steps)
+            # Some distances ignore their latents, so that their loss has no gradient.
+            if step == settings.steps or optimiser is None or not loss.requires_grad:
                 continue
             optimiser.zero_grad()
             loss.backward()
@@ -195,6 +200,7 @@ class _Experiment:
                     latent_dim=settings.latent_dim,
                     filters=settings.filters,
                     strides=settings.strides,
+                    init=settings.encoder_init,
                 )
                 return LatentEncoder(network, settings.latent_space, settings.latent_dim)
         assert self._source is not None

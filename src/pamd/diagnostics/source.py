@@ -13,10 +13,14 @@ from pamd.envs import EnvConfig, build_env
 from pamd.errors import ConfigError, ReplayError, RunError, ShapeError
 from pamd.replay import Replay, ReplayConfig
 
-__all__ = ["Progress", "choose", "collect", "open_replay", "quiet"]
+__all__ = ["Drawn", "Progress", "choose", "collect", "open_replay", "quiet"]
 
 Progress = Callable[[str, int, int], None]
 """What is being done, how much of it is done, and how much there is."""
+
+
+Drawn = Literal["first", "newest", "spread"]
+"""The first transitions of a replay, its newest, or some from all of it."""
 
 
 def quiet(what: str, done: int, total: int) -> None:
@@ -37,19 +41,19 @@ def open_replay(path: Path) -> Replay:
     return replay
 
 
-def choose(
-    replay: Replay, count: int | None, drawn: Literal["newest", "spread"], rng: np.random.Generator
-) -> NDArray[np.int64]:
-    """`count` transitions of a replay, all of them for None: what `Replay.take` wants, [N].
+def choose(replay: Replay, count: int | None, drawn: Drawn, rng: np.random.Generator) -> NDArray[np.int64]:
+    """`count` different transitions of a replay, all of them for None: what `Replay.take` wants, [N].
 
-    The newest, which follow each other; or different ones from all of it.
+    The first and the newest follow each other.
     """
     held = replay.transitions()
     if count is None:
         count = len(held)
     if not 2 <= count <= len(held):
         raise ReplayError(f"{max(count, 2)} transitions are wanted, the replay holds {len(held)}")
-    return held[len(held) - count :] if drawn == "newest" else np.sort(rng.choice(held, count, replace=False))
+    if drawn == "spread":
+        return np.sort(rng.choice(held, count, replace=False))
+    return held[:count] if drawn == "first" else held[len(held) - count :]
 
 
 def collect(env_config: EnvConfig, transitions: int, seed: int, progress: Progress = quiet) -> Replay:

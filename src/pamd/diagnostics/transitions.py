@@ -9,16 +9,26 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from pamd.diagnostics.source import choose
+from pamd.diagnostics.source import Drawn, choose
 from pamd.replay import Replay
 from pamd.types import Latents
 
-__all__ = ["Encode", "Transitions"]
+__all__ = ["Encode", "Rewards", "Transitions", "reward_scale"]
 
 Encode = Callable[[Tensor], Latents]
 """Rows [B] of the transitions -> their latents."""
 
+Rewards = Literal["as-is", "over-maximum", "over-magnitude"]
+"""Unchanged, divided by the largest r, or divided by the largest |r|."""
+
 _CHUNK = 256
+
+
+def reward_scale(reward: Tensor, rewards: Rewards) -> float:
+    """What rewards [N] are divided by; 1 where the divisor would be 0."""
+    if rewards == "as-is":
+        return 1.0
+    return float((reward if rewards == "over-maximum" else reward.abs()).max()) or 1.0
 
 
 class Transitions:
@@ -28,8 +38,8 @@ class Transitions:
         self,
         replay: Replay,
         count: int | None,
-        drawn: Literal["newest", "spread"],
-        rewards: Literal["as-is", "over-maximum"],
+        drawn: Drawn,
+        rewards: Rewards,
         origin: dict[str, Any],
     ) -> None:
         self._replay = replay
@@ -37,11 +47,10 @@ class Transitions:
         channels, self.size, _ = replay.layout.frame_shape
         self.channels = channels * replay.layout.frame_stack
         reward = torch.cat([self._take(rows).reward.clone() for rows in self._chunks()])
-        largest = float(reward.abs().max())
-        self._scale = largest if rewards == "over-maximum" and largest > 0 else 1.0
-        self.reward = reward / self._scale
+        scale = reward_scale(reward, rewards)
+        self.reward = reward / scale
         """[N]"""
-        self.description = {**origin, "transitions": len(self), "size": self.size, "reward_scale": self._scale}
+        self.description = {**origin, "transitions": len(self), "size": self.size, "reward_scale": scale}
 
     def __len__(self) -> int:
         return len(self._chosen)

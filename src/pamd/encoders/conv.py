@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import itertools
 from dataclasses import dataclass
+from typing import get_args
 
 import torch
 from torch import Tensor, nn
 
-from pamd.config import check_positive, check_whole
+from pamd.config import check_choice, check_positive, check_whole
 from pamd.encoders.base import ENCODERS, Encoder
 from pamd.encoders.convolve import convolve
 from pamd.errors import ConfigError, ShapeError
-from pamd.initialisation import initialise
+from pamd.initialisation import Initialisation, initialise
 
 __all__ = ["Conv", "ConvConfig", "as_pixels"]
 
@@ -25,9 +26,12 @@ class ConvConfig:
     """Channels of every layer."""
     strides: tuple[int, ...] = (2, 1, 1, 1)
     """Stride of each layer; their number is the depth."""
+    init: Initialisation = "orthogonal"
+    """How the weights are drawn."""
 
     def __post_init__(self) -> None:
         check_positive("encoder 'conv'", filters=self.filters)
+        check_choice("encoder 'conv'", "init", self.init, get_args(Initialisation))
         if not self.strides:
             raise ConfigError("encoder 'conv': strides must name at least one layer, got ()")
         for stride in self.strides:
@@ -70,10 +74,12 @@ class Conv(Encoder[ConvConfig]):
             for n, stride in zip(inputs, config.strides, strict=True)
         )
         self.feature_dim = config.filters * _sides(height, config.strides)[-1] * _sides(width, config.strides)[-1]
-        initialise(self)
+        if config.init == "orthogonal":
+            initialise(self)
         self.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
         self.head = nn.Linear(self.feature_dim, latent_dim)
-        initialise(self.head)
+        if config.init == "orthogonal":
+            initialise(self.head)
 
     def prepare(self, obs: Tensor) -> Tensor:
         return as_pixels(obs, self._dtype)

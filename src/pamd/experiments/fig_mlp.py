@@ -13,7 +13,7 @@ from pamd.experiments.budgets import WALKER_WALK
 __all__ = ["EXPERIMENT", "RESIDUAL", "residual"]
 
 RESIDUAL: dict[str, dict[str, Any]] = {
-    "paper": {"preset": "paper", "seeds": 4},
+    "paper": {"preset": "paper"},
     "cpu": {"preset": "quick", "seeds": 4},
     "smoke": {"preset": "quick", "seeds": 1, "steps": 20, "pairs": 32},
 }

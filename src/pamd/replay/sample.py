@@ -29,10 +29,10 @@ class Buffers:
         self.batch = Batch(
             # Both are views of the same frames: nothing is copied, and a frame that both share is read once.
             obs=frames[:, :stack].view(shape),
-            action=torch.empty((batch_size, layout.action_dim)),
-            reward=torch.empty(batch_size),
+            action=torch.empty((batch_size, layout.action_dim), dtype=torch.float32),
+            reward=torch.empty(batch_size, dtype=torch.float32),
             next_obs=frames[:, 1 : stack + 1].view(shape),
-            not_done=torch.empty(batch_size),
+            not_done=torch.empty(batch_size, dtype=torch.float32),
             n_step=_n_step(frames[:, stack + 1 : 2 * stack + 1].view(shape)) if with_n_step else None,
             window=_window(frames[:, count - stack :].view(shape), window) if window else None,
         )

@@ -38,7 +38,7 @@ def section(data: dict[str, Any], directory: Path) -> Section:
         "Residual fitting: does the head absorb the supervision?",
         paragraphs,
         [_absorption_table(data), _heads_table(data)],
-        [Picture("residual", "Residual over updates; mean over seeds, band of one standard error.")],
+        [Picture("residual", "Residual over updates: mean over seeds and one standard error. Thin: training batch.")],
     )
 
 
@@ -97,6 +97,8 @@ def _figure(data: dict[str, Any]) -> Any:
             look = {"color": colour(distance), "linestyle": style}
             _band(left, steps, residual, f"{distance}, {encoder} encoder", look)
             _band(right, steps, relative, None, look)
+            if losses := [c["batch_loss"] for c in curves if c.get("batch_loss")]:
+                left.plot(steps, np.mean(losses, 0), linewidth=0.6, alpha=0.6, **look)
     left.axhline(data["zero"], color="0.35", linestyle=":", linewidth=1.4, label="distance 0 everywhere")
     left.set_ylabel("residual: mean (d - target)²")
     right.set_ylabel("residual / mean target²")
