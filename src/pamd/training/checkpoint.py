@@ -20,7 +20,7 @@ from torch import Tensor
 from pamd import durable
 from pamd.errors import CheckpointError, ResourceError
 
-__all__ = ["KEPT", "Checkpoint", "all_in", "newest", "read", "remove_unfinished", "write"]
+__all__ = ["KEPT", "Checkpoint", "all_in", "newest", "read", "write"]
 
 KEPT = 2
 _TENSORS, _STATE, _COMPLETE = "tensors.safetensors", "state.json", "complete.json"
@@ -101,9 +101,3 @@ def all_in(directory: Path) -> list[Path]:
         return []
     found = [p for p in directory.iterdir() if re.fullmatch(r"[0-9]{9,18}", p.name) and not p.is_symlink()]
     return sorted(found, key=lambda p: int(p.name), reverse=True)
-
-
-def remove_unfinished(directory: Path) -> None:
-    """Delete what a killed process left of checkpoints that it was writing."""
-    for path in directory.glob(".writing-*"):
-        shutil.rmtree(path, ignore_errors=True)

@@ -6,6 +6,7 @@ import dataclasses
 import hashlib
 import json
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, get_args
@@ -151,7 +152,7 @@ def prepare(config: TrainConfig, report: Report | None = None) -> TrainConfig:
 
 def run_name(config: TrainConfig) -> str:
     """task_method_seed_hash: the same for the same computation, whatever its runtime and budget."""
-    digest = hashlib.sha256(json.dumps(identity(config), sort_keys=True).encode()).hexdigest()[:8]
+    digest = identity_digest(identity(config))
     beside = config.env.distractor or config.env.noise
     task = config.env.task + (f"+{beside.name}" if beside else "")
     task, method = (re.sub(r"[^\w+.-]|\.\.", "-", name) for name in (task, config.label))
@@ -160,12 +161,22 @@ def run_name(config: TrainConfig) -> str:
 
 def identity(config: TrainConfig) -> dict[str, Any]:
     """What makes two runs the same computation, as plain data."""
-    tree = to_tree(config)
-    del tree["runtime"], tree["decisions"]
-    distractor = tree["env"]["distractor"]
+    return tree_identity(to_tree(config))
+
+
+def tree_identity(tree: Mapping[str, Any]) -> dict[str, Any]:
+    """The identity of a config that is plain data, such as the content of a config.json."""
+    left = {name: value for name, value in tree.items() if name not in ("layout", "pamd", "runtime", "decisions")}
+    distractor = left["env"]["distractor"]
     if distractor is not None and distractor["train"]:
-        distractor["videos"] = None  # Videos are named by their content; where the files lie does not matter.
-    return tree
+        # Videos are named by their content; where the files lie does not matter.
+        left["env"] = {**left["env"], "distractor": {**distractor, "videos": None}}
+    return left
+
+
+def identity_digest(tree: Mapping[str, Any]) -> str:
+    """The hash of an identity, with which the name of a run directory ends."""
+    return hashlib.sha256(json.dumps(tree, sort_keys=True).encode()).hexdigest()[:8]
 
 
 def config_text(config: TrainConfig) -> str:

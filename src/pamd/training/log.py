@@ -18,18 +18,18 @@ from pamd import durable
 from pamd.errors import ConfigError, ResourceError, RunError
 from pamd.training.run import RunDirectory
 
-__all__ = ["Logs"]
+__all__ = ["LOGS", "Logs", "split_log"]
 
-_FILES = ("train", "eval", "timing")
+LOGS = ("train", "eval", "timing")
 
 
 class Logs:
     """Appends rows. `state` and `restore` make them part of a checkpoint."""
 
     def __init__(self, run: RunDirectory) -> None:
-        self._paths = {name: run.path / f"{name}.jsonl" for name in _FILES}
-        self._lengths = dict.fromkeys(_FILES, 0)
-        self._digests = {name: hashlib.sha256() for name in _FILES}
+        self._paths = {name: run.path / f"{name}.jsonl" for name in LOGS}
+        self._lengths = dict.fromkeys(LOGS, 0)
+        self._digests = {name: hashlib.sha256() for name in LOGS}
         self._mirrors = _mirrors(run)
 
     def begin(self) -> None:
@@ -55,22 +55,32 @@ class Logs:
                 length, wanted = durable.sync(path), self._lengths[name]
             if length != wanted:
                 raise RunError(f"{path} has {length} bytes and {wanted} were written: another process changed it")
-        return {name: {"bytes": self._lengths[name], "sha256": self._digests[name].hexdigest()} for name in _FILES}
+        return {name: {"bytes": self._lengths[name], "sha256": self._digests[name].hexdigest()} for name in LOGS}
 
     def restore(self, state: Mapping[str, Mapping[str, Any]]) -> None:
         """Cut each file back to what it was at a checkpoint. RunError where that is not there any more."""
         for name, path in self._paths.items():
-            length, digest = state[name]["bytes"], hashlib.sha256()
+            rows, _ = split_log(path, state[name])
             with _explained(path):
-                content = durable.read(path)
-                digest.update(content[:length])
-                if len(content) < length:
-                    missing = length - len(content)
-                    raise RunError(f"{path} is damaged: {missing} of the {length} bytes at the checkpoint are missing")
-                if digest.hexdigest() != state[name]["sha256"]:
-                    raise RunError(f"{path} is damaged: its first {length} bytes are not what was written")
-                os.truncate(path, length)
-            self._lengths[name], self._digests[name] = length, digest
+                os.truncate(path, len(rows))
+            self._lengths[name], self._digests[name] = len(rows), hashlib.sha256(rows)
+
+
+def split_log(path: Path, entry: Mapping[str, Any]) -> tuple[bytes, bytes]:
+    """The rows up to a checkpoint, and what came after. RunError where the rows are not those that `entry` describes.
+
+    `entry` is the log's length and digest in the state of the checkpoint.
+    """
+    with _explained(path):
+        content = durable.read(path)
+    length = entry["bytes"]
+    if len(content) < length:
+        missing = length - len(content)
+        raise RunError(f"{path} is damaged: {missing} of the {length} bytes at the checkpoint are missing")
+    rows = content[:length]
+    if hashlib.sha256(rows).hexdigest() != entry["sha256"]:
+        raise RunError(f"{path} is damaged: its first {length} bytes are not what was written")
+    return rows, content[length:]
 
 
 @contextmanager

@@ -15,6 +15,7 @@ from pamd.training import checkpoint
 from pamd.training.clock import Every, Stopwatch
 from pamd.training.config import Runtime, TrainConfig, prepare, run_name
 from pamd.training.evaluate import evaluate
+from pamd.training.leftovers import refuse_linked_directories, remove_temporary, temporaries
 from pamd.training.preflight import check_run
 from pamd.training.run import RunDirectory
 from pamd.training.session import Session, replay_plan
@@ -108,8 +109,9 @@ def _open(run: RunDirectory, threads: int, observer: Observer) -> Session:
     """The session at its beginning or at its newest checkpoint. A new run that is refused leaves no directory."""
     session = None
     try:
-        run.remove_temporaries()
-        checkpoint.remove_unfinished(run.checkpoints)
+        refuse_linked_directories(run.path)
+        for path in temporaries(run.path):
+            remove_temporary(path)
         session = Session(run, threads)
         _make_room(run)
         _begin_or_restore(session, observer)

@@ -18,7 +18,7 @@ from pamd.errors import ResourceError, RunError, nearest
 from pamd.training.config import Runtime, TrainConfig, config_text, read_config, run_name
 from pamd.training.versions import versions
 
-__all__ = ["RunDirectory", "write_atomically"]
+__all__ = ["RunDirectory", "lock", "write_atomically"]
 
 
 def write_atomically(path: Path, text: str) -> None:
@@ -27,6 +27,26 @@ def write_atomically(path: Path, text: str) -> None:
         durable.replace(path, text.encode())
     except OSError as error:
         raise ResourceError(f"cannot write {path}: {error}") from None
+
+
+@contextmanager
+def lock(directory: Path) -> Iterator[None]:
+    """Hold a run directory for this process; RunError where another process holds it.
+
+    The lock is on the directory itself, so deleting a file cannot let a second process in. Nothing is written.
+    """
+    try:
+        handle = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
+    except OSError as error:
+        raise RunError(f"cannot open the run directory {directory}: {error}") from None
+    try:
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            raise RunError(f"{directory} is in use by another process") from None
+        yield
+    finally:
+        os.close(handle)
 
 
 class RunDirectory:
@@ -100,29 +120,10 @@ class RunDirectory:
 
     @contextmanager
     def locked(self) -> Iterator[None]:
-        """Hold the run for this process; RunError where another process holds it.
-
-        The lock is on the directory itself, so deleting a file cannot let a second process in.
-        """
-        try:
-            handle = os.open(self.path, os.O_RDONLY | os.O_DIRECTORY)
-        except OSError as error:
-            raise RunError(f"cannot open the run directory {self.path}: {error}") from None
-        try:
+        """Hold the run for this process, to write to it; RunError where another process holds it."""
+        with lock(self.path):
             durable.check_directory(self.path, "the run directory")
-            try:
-                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except OSError:
-                raise RunError(f"{self.path} is in use by another process") from None
             yield
-        finally:
-            os.close(handle)
-
-    def remove_temporaries(self) -> None:
-        """Delete what a killed process left of files that it was replacing. Only under the lock."""
-        for pattern in (".status.json.*", ".config.json.*", ".versions.json.*", "video/.*.mp4"):
-            for path in self.path.glob(pattern):
-                path.unlink(missing_ok=True)
 
     def write_status(self, state: str, **fields: Any) -> None:
         """running, finished, interrupted or failed, and how far."""

@@ -17,6 +17,7 @@ from pamd.training import checkpoint
 from pamd.training.allocator import keep_freed_memory
 from pamd.training.config import TrainConfig, identity
 from pamd.training.log import Logs
+from pamd.training.progress import read_progress
 from pamd.training.run import RunDirectory
 from pamd.types import Batch, Budget
 
@@ -127,12 +128,11 @@ class Session:
             raise CheckpointError(f"checkpoint {saved.path.name} does not fit this run: {reason}") from None
 
     def _restore(self, tensors: dict[str, torch.Tensor], state: dict[str, Any]) -> None:
-        self.budget = Budget(**{name: _count(state["budget"][name]) for name in Budget._fields})
+        progress = read_progress(state)
         self.agent.load(tensors)
-        self.seconds, self.evaluated_at = float(state["seconds"]), int(state["evaluated_at"])
-        self.last_return = state["last_return"]
-        self.episode_return, self.episode_length = float(state["episode"][0]), _count(state["episode"][1])
-        self.metrics = {str(name): float(value) for name, value in state["metrics"].items()}
+        self.budget, self.seconds, self.evaluated_at = progress.budget, progress.seconds, progress.evaluated_at
+        self.last_return, self.metrics = progress.last_return, {**progress.metrics}
+        self.episode_return, self.episode_length = progress.episode_return, progress.episode_length
         self.rng.bit_generator.state = state["rng"]
         self.logs.restore(state["logs"])
         self.replay = Replay.open(self.run.replay, state=state["replay"])
@@ -153,13 +153,6 @@ def check_config(config: TrainConfig, saved: checkpoint.Checkpoint) -> None:
     changed = [f"{name} was {a!r} and is {b!r}" for name, a, b in tree_differences(made_with, identity(config))]
     if changed:
         raise RunError(f"config.json was edited after checkpoint {saved.path.name} was made: {'; '.join(changed[:5])}")
-
-
-def _count(value: Any) -> int:
-    """A whole number of at least 0."""
-    if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value < 2**63:
-        raise ValueError(f"a count must be a whole number of at least 0, got {value!r}")
-    return value
 
 
 def replay_plan(config: TrainConfig) -> tuple[ReplayConfig, int]:

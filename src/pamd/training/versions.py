@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import platform
 import subprocess
 from importlib.metadata import PackageNotFoundError, version
@@ -26,6 +27,7 @@ def versions() -> dict[str, Any]:
     return {**found, "commit": _commit()}
 
 
+@functools.cache
 def _commit() -> str | None:
     """The commit of the source tree, with a + where files differ from it; None outside a checkout."""
     source = Path(__file__).resolve().parents[3]

@@ -1,0 +1,55 @@
+"""How far a run had come at a checkpoint: the plain numbers of its state."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from pamd.errors import CheckpointError
+from pamd.replay.files import State
+from pamd.training.log import LOGS
+from pamd.types import Budget
+
+__all__ = ["Progress", "read_progress"]
+
+
+class Progress(NamedTuple):
+    """Counters of a run, and the newest value of each metric."""
+
+    budget: Budget
+    seconds: float
+    """Wall time of training so far, across interruptions."""
+    evaluated_at: int
+    last_return: float | None
+    episode_return: float
+    episode_length: int
+    metrics: dict[str, float]
+
+
+def read_progress(state: Mapping[str, Any]) -> Progress:
+    """The progress in the state of a checkpoint. CheckpointError where a part is missing or of the wrong type."""
+    try:
+        State.of(state["replay"])
+        for name in LOGS:
+            _count(state["logs"][name]["bytes"]), str(state["logs"][name]["sha256"])
+        last = state["last_return"]
+        return Progress(
+            budget=Budget(**{name: _count(state["budget"][name]) for name in Budget._fields}),
+            seconds=float(state["seconds"]),
+            evaluated_at=int(state["evaluated_at"]),
+            last_return=None if last is None else float(last),
+            episode_return=float(state["episode"][0]),
+            episode_length=_count(state["episode"][1]),
+            metrics={str(name): float(value) for name, value in state["metrics"].items()},
+        )
+    except Exception as error:
+        # Whatever the state holds instead: it is malformed.
+        reason = f"{type(error).__name__}: {error}".splitlines()[0]
+        raise CheckpointError(f"the state is malformed: {reason}") from None
+
+
+def _count(value: Any) -> int:
+    """A whole number of at least 0."""
+    if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value < 2**63:
+        raise ValueError(f"a count must be a whole number of at least 0, got {value!r}")
+    return value

@@ -1,0 +1,219 @@
+"""`pamd verify` finds what is wrong and changes nothing; `--repair` does what is safe and says so."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from tests.training.runs import products, toy, undisturbed
+
+from pamd.cli.main import main
+from pamd.training import RunDirectory, resume, train
+from pamd.training.verify import repair_run, verify_run
+
+NEWEST = "checkpoints/000000040"
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return train(toy(decisions=40), tmp_path_factory.mktemp("runs"))
+
+
+@pytest.fixture
+def run(finished: Path, tmp_path: Path) -> Path:
+    return Path(shutil.copytree(finished, tmp_path / finished.name))
+
+
+def contents(run: Path) -> dict[str, tuple[int, str]]:
+    files = [path for path in run.rglob("*") if path.is_file()]
+    return {str(p): (p.stat().st_mtime_ns, hashlib.sha256(p.read_bytes()).hexdigest()) for p in files}
+
+
+def flip(path: Path, at: int) -> None:
+    data = bytearray(path.read_bytes())
+    data[at] ^= 1
+    path.write_bytes(data)
+
+
+def edit(name: str, **fields: object) -> Callable[[Path], None]:
+    def apply(run: Path) -> None:
+        tree = json.loads((run / name).read_text())
+        (run / name).write_text(json.dumps({**tree, **fields}))
+
+    return apply
+
+
+def link(name: str) -> Callable[[Path], None]:
+    def apply(run: Path) -> None:
+        elsewhere = run.parent / "elsewhere"
+        (run / name).rename(elsewhere)
+        (run / name).symlink_to(elsewhere)
+
+    return apply
+
+
+def garble_row(run: Path, name: str = "train.jsonl", row: int = 2) -> None:
+    rows = (run / name).read_bytes().split(b"\n")
+    rows[row - 1] = b"\x00" * len(rows[row - 1])
+    (run / name).write_bytes(b"\n".join(rows))
+
+
+def append(name: str, data: bytes) -> Callable[[Path], None]:
+    return lambda run: (run / name).write_bytes((run / name).read_bytes() + data)
+
+
+def cut(run: Path) -> None:
+    (run / "eval.jsonl").write_bytes((run / "eval.jsonl").read_bytes()[:-7])
+
+
+DAMAGE: dict[str, tuple[Callable[[Path], object], str, str]] = {
+    "config edited": (edit("config.json", seed=5), "config.json", "was edited"),
+    "config no JSON": (lambda run: (run / "config.json").write_text("{"), "config.json", "not valid JSON"),
+    "tensors": (lambda run: flip(run / NEWEST / "tensors.safetensors", 5000), NEWEST, "is not what was written"),
+    "state": (lambda run: flip(run / NEWEST / "state.json", 10), NEWEST, "is not what was written"),
+    "no digests": (lambda run: (run / NEWEST / "complete.json").unlink(), NEWEST, "is not whole"),
+    "frames": (lambda run: flip(run / "replay" / "frames.u8", 1000), "replay", r"frames.u8, frames 0 to 4\d"),
+    "rewards": (lambda run: flip(run / "replay" / "rewards.f32", 9), "replay", "rewards.f32"),
+    "replay manifest": (lambda run: (run / "replay" / "replay.json").unlink(), "replay", "is missing"),
+    "log shorter": (cut, "eval.jsonl", "7 of the .* missing"),
+    "log flipped": (lambda run: flip(run / "eval.jsonl", 14), "eval.jsonl", "are not what was written"),
+    "log row": (garble_row, "train.jsonl", "row 2 cannot be read"),
+    "log longer": (append("timing.jsonl", b"{}\n"), "timing.jsonl", "3 bytes came after"),
+    "log gone": (lambda run: (run / "train.jsonl").unlink(), "train.jsonl", "is missing"),
+    "status state": (edit("status.json", state="done"), "status.json", "must be one of .* got 'done'"),
+    "status decisions": (edit("status.json", decisions=60), "status.json", "finished at decision 60; .* at 40"),
+    "log linked": (link("train.jsonl"), "train.jsonl", "symbolic link"),
+    "replay linked": (link("replay"), "replay", "symbolic link"),
+}
+
+
+@pytest.mark.parametrize("kind", DAMAGE)
+def test_damage_is_found_by_name_and_nothing_is_changed(
+    kind: str, run: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    damage, file, says = DAMAGE[kind]
+    damage(run)
+    before = contents(run)
+    assert main(["verify", str(run)]) == 1
+    lines = capsys.readouterr().out.splitlines()
+    assert any(line.startswith(f"{run}: {file}: ") for line in lines), lines
+    assert re.search(says, "\n".join(lines)), lines
+    assert not any("whole" in line.split(": ")[1:] for line in lines)
+    assert contents(run) == before
+
+
+def test_a_whole_run_is_whole_and_nothing_is_changed(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    before = contents(run)
+    assert main(["verify", str(run)]) == 0
+    assert capsys.readouterr().out == f"{run}: whole\n"
+    assert main(["verify", str(run.parent), "--repair"]) == 0, "a directory of runs"
+    assert capsys.readouterr().out == f"{run}: whole\n"
+    assert contents(run) == before
+
+
+NOTES: dict[str, tuple[Callable[[Path], object], str]] = {
+    "temporary": (lambda run: (run / ".status.json.123").touch(), "left by a process that was killed"),
+    "unfinished checkpoint": (lambda run: (run / "checkpoints/.writing-9").mkdir(), "left by a process"),
+    "manifest": (lambda run: (run / "replay/.replay.json.9").touch(), "left by a process"),
+    "killed": (edit("status.json", state="running"), "no process holds the run"),
+    "other versions": (
+        lambda run: (run / "versions.json").write_text('[{"torch": "1.0"}]'),
+        "need not be bit-exact",
+    ),
+    "no versions": (lambda run: (run / "versions.json").write_text("["), "versions.json: note: cannot be read"),
+    "replay discarded": (lambda run: shutil.rmtree(run / "replay"), "the run cannot be extended"),
+    "only logs": (lambda run: shutil.rmtree(run / "checkpoints"), "logs cannot be verified"),
+}
+
+
+@pytest.mark.parametrize("kind", NOTES)
+def test_notes_are_no_damage(kind: str, run: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    change, says = NOTES[kind]
+    change(run)
+    before = contents(run)
+    assert main(["verify", str(run)]) == 0
+    said = capsys.readouterr().out
+    assert says in said
+    assert said.endswith(f"{run}: whole\n")
+    assert contents(run) == before
+
+
+def test_a_live_run_is_left_alone(run: Path) -> None:
+    with RunDirectory.open(run).locked():
+        (finding,) = verify_run(run)
+        assert "in use by another process" in finding.problem
+        assert repair_run(run) == ([], [finding])
+
+
+def extended(run: Path) -> dict[str, bytes]:
+    """The products of the run, extended to 60 decisions."""
+    resume(run, decisions=60)
+    return products(run)
+
+
+def test_repairs_that_lose_nothing_resume_exactly(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (run / ".config.json.7").touch()
+    (run / "checkpoints" / ".writing-7").mkdir()
+    flip(run / NEWEST / "state.json", 10)
+    append("train.jsonl", b'{"half a ro')(run)
+    assert main(["verify", str(run), "--repair"]) == 0
+    said = capsys.readouterr().out
+    for words in (
+        ".config.json.7: was left by a process that was killed; repaired: removed",
+        f"{NEWEST}: checkpoint 000000040 is damaged: state.json is not what was written; repaired: removed",
+        "status.json: says finished at decision 40; the newest checkpoint is at 30; repaired: set to interrupted",
+        "train.jsonl: ",
+        "a resume drops them; repaired: truncated by",
+        "whole",
+    ):
+        assert words in said
+    assert not (run / "repairs.jsonl").exists()
+    assert main(["verify", str(run)]) == 0
+    assert extended(run)["train"] == undisturbed(toy())["train"]
+    assert products(run)["tensors"] == undisturbed(toy())["tensors"]
+
+
+def test_a_damaged_row_is_dropped_with_a_statement(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    rows = (run / "train.jsonl").read_bytes().splitlines(keepends=True)
+    garble_row(run, row=2)
+    assert main(["verify", str(run), "--repair"]) == 0
+    assert "dropped 1 row: 2; repairs.jsonl says so" in capsys.readouterr().out
+    assert (run / "train.jsonl").read_bytes() == b"".join(rows[:1] + rows[2:])
+    (statement,) = [json.loads(row) for row in (run / "repairs.jsonl").read_text().splitlines()]
+    assert statement["file"] == "train.jsonl"
+    assert statement["dropped_rows"] == [2]
+    assert statement["dropped_bytes"] == len(rows[1])
+    assert main(["verify", str(run)]) == 0
+    assert "note: rows of logs were dropped by 1 repair" in capsys.readouterr().out
+    shutil.rmtree(run / NEWEST)  # The checkpoint before knows of the repair, too.
+    expected = undisturbed(toy())["train"].splitlines(keepends=True)
+    (run / "status.json").unlink()
+    assert extended(run)["train"] == b"".join(expected[:1] + expected[2:])
+    assert products(run)["tensors"] == undisturbed(toy())["tensors"]
+
+
+@pytest.mark.parametrize("kind", ["frames", "log shorter", "log flipped", "config edited", "log linked"])
+def test_what_is_not_safe_is_left_as_it_is(kind: str, run: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    DAMAGE[kind][0](run)
+    before = contents(run)
+    assert main(["verify", str(run), "--repair"]) == 1
+    assert "repaired" not in capsys.readouterr().out
+    assert contents(run) == before
+
+
+def test_the_only_checkpoint_is_never_removed(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for place in (run / "checkpoints").iterdir():
+        flip(place / "state.json", 10)
+    assert main(["verify", str(run), "--repair"]) == 1
+    assert len(list((run / "checkpoints").iterdir())) == 2
+
+
+def test_what_is_no_run_is_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for place in (tmp_path, tmp_path / "nowhere"):
+        assert main(["verify", str(place)]) == 1
+        assert "is not a run directory" in capsys.readouterr().out
