@@ -13,7 +13,8 @@ from typing import Any
 import pytest
 from tests.training.runs import products, toy, undisturbed
 
-from pamd.errors import CheckpointError, RunError
+from pamd.config import override
+from pamd.errors import CheckpointError, ReplayError, RunError
 from pamd.training import RunDirectory, load, loop, resume, train
 from pamd.training.session import Session
 
@@ -92,6 +93,15 @@ def test_an_edited_config_is_refused_by_field(run: Path, field: str, value: Any)
             action(run)
 
 
+def flip(path: Path, at: int) -> None:
+    """Flip one bit of a file."""
+    with path.open("r+b") as file:
+        file.seek(at)
+        (byte,) = file.read(1)
+        file.seek(at)
+        file.write(bytes([byte ^ 1]))
+
+
 MALFORMED: dict[str, Callable[[dict[str, Any]], Any]] = {
     "a list": lambda state: [],
     "no budget": lambda state: state.pop("budget") and None,
@@ -103,6 +113,7 @@ MALFORMED: dict[str, Callable[[dict[str, Any]], Any]] = {
     "no logs": lambda state: state.update(logs={}),
     "no config": lambda state: state.pop("config") and None,
     "an environment of numbers": lambda state: state.update(env=[1, 2]),
+    "a replay without checksums": lambda state: state["replay"].pop("checks") and None,
     "deep nesting": lambda state: state.update(episode=json.loads("[" * 400 + "]" * 400)),
 }
 
@@ -186,3 +197,34 @@ def test_a_file_that_is_deleted_under_a_live_run_ends_it_as_failed(
     status = json.loads((run / "status.json").read_text())
     assert status["state"] == "failed"
     assert name in status["error"]
+
+
+def test_a_budget_below_what_was_done_is_refused(run: Path) -> None:
+    config = json.loads((run / "config.json").read_text())
+    (run / "config.json").write_text(json.dumps({**config, "decisions": 30}))
+    for action in (resume, load):
+        with pytest.raises(RunError, match=r"config.json was edited .*decisions was at least 40 and is 30"):
+            action(run)
+
+
+@pytest.mark.parametrize("name", ["replay", "checkpoints"])
+def test_a_linked_directory_is_refused_and_nothing_starts_anew(run: Path, name: str, tmp_path: Path) -> None:
+    (run / name).mkdir(exist_ok=True)
+    (run / name).rename(tmp_path / "elsewhere")
+    (run / name).symlink_to(tmp_path / "elsewhere")
+    with pytest.raises(RunError, match=f"{name} is a symbolic link"):
+        resume(run)
+
+
+@pytest.mark.parametrize(
+    "storage", ["memory", *(pytest.param(s, marks=pytest.mark.slow) for s in ("mmap", "compressed"))]
+)
+def test_a_flipped_byte_of_the_replay_is_refused_and_never_another_result(storage: str, tmp_path: Path) -> None:
+    config = override(toy(decisions=30), [f"replay.storage={storage}"])
+    run = train(config, tmp_path)
+    flip(run / "replay" / "frames.u8", 5000)
+    with pytest.raises(ReplayError, match=r"frames.u8, frames 0 to \d+ are not what was written"):
+        resume(run, decisions=60)
+    flip(run / "replay" / "frames.u8", 5000)
+    resume(run)
+    assert products(run)["train"] == undisturbed(toy())["train"]

@@ -92,7 +92,10 @@ DAMAGE: dict[str, tuple[Callable[[Path], object], str, str]] = {
 }
 
 
-@pytest.mark.parametrize("kind", DAMAGE)
+QUICK = ("config edited", "tensors", "rewards", "log row", "status decisions", "replay linked")
+
+
+@pytest.mark.parametrize("kind", [pytest.param(k, marks=() if k in QUICK else pytest.mark.slow) for k in DAMAGE])
 def test_damage_is_found_by_name_and_nothing_is_changed(
     kind: str, run: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -131,7 +134,9 @@ NOTES: dict[str, tuple[Callable[[Path], object], str]] = {
 }
 
 
-@pytest.mark.parametrize("kind", NOTES)
+@pytest.mark.parametrize(
+    "kind", [pytest.param(k, marks=() if k in ("temporary", "killed") else pytest.mark.slow) for k in NOTES]
+)
 def test_notes_are_no_damage(kind: str, run: Path, capsys: pytest.CaptureFixture[str]) -> None:
     change, says = NOTES[kind]
     change(run)
@@ -197,7 +202,9 @@ def test_a_damaged_row_is_dropped_with_a_statement(run: Path, capsys: pytest.Cap
     assert products(run)["tensors"] == undisturbed(toy())["tensors"]
 
 
-@pytest.mark.parametrize("kind", ["frames", "log shorter", "log flipped", "config edited", "log linked"])
+@pytest.mark.parametrize(
+    "kind", ["log flipped", *(pytest.param(k, marks=pytest.mark.slow) for k in ("frames", "log shorter", "log linked"))]
+)
 def test_what_is_not_safe_is_left_as_it_is(kind: str, run: Path, capsys: pytest.CaptureFixture[str]) -> None:
     DAMAGE[kind][0](run)
     before = contents(run)

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from pamd.errors import CheckpointError
 from pamd.replay.files import State
+from pamd.training.checkpoint import Checkpoint
 from pamd.training.log import LOGS
 from pamd.types import Budget
 
@@ -26,8 +26,9 @@ class Progress(NamedTuple):
     metrics: dict[str, float]
 
 
-def read_progress(state: Mapping[str, Any]) -> Progress:
+def read_progress(saved: Checkpoint) -> Progress:
     """The progress in the state of a checkpoint. CheckpointError where a part is missing or of the wrong type."""
+    state = saved.state
     try:
         State.of(state["replay"])
         for name in LOGS:
@@ -45,7 +46,7 @@ def read_progress(state: Mapping[str, Any]) -> Progress:
     except Exception as error:
         # Whatever the state holds instead: it is malformed.
         reason = f"{type(error).__name__}: {error}".splitlines()[0]
-        raise CheckpointError(f"the state is malformed: {reason}") from None
+        raise CheckpointError(f"checkpoint {saved.path.name} is malformed: {reason}") from None
 
 
 def _count(value: Any) -> int:

@@ -119,7 +119,7 @@ class Session:
         """Return to where `save` was called. CheckpointError where the checkpoint does not fit this run."""
         check_config(self.config, saved)
         try:
-            self._restore(saved.tensors, saved.state)
+            self._restore(saved)
         except (ReplayError, ResourceError, RunError):
             raise
         except Exception as error:
@@ -127,9 +127,9 @@ class Session:
             reason = f"{type(error).__name__}: {error}".splitlines()[0]
             raise CheckpointError(f"checkpoint {saved.path.name} does not fit this run: {reason}") from None
 
-    def _restore(self, tensors: dict[str, torch.Tensor], state: dict[str, Any]) -> None:
-        progress = read_progress(state)
-        self.agent.load(tensors)
+    def _restore(self, saved: checkpoint.Checkpoint) -> None:
+        state, progress = saved.state, read_progress(saved)
+        self.agent.load(saved.tensors)
         self.budget, self.seconds, self.evaluated_at = progress.budget, progress.seconds, progress.evaluated_at
         self.last_return, self.metrics = progress.last_return, {**progress.metrics}
         self.episode_return, self.episode_length = progress.episode_return, progress.episode_length
@@ -151,6 +151,9 @@ def check_config(config: TrainConfig, saved: checkpoint.Checkpoint) -> None:
     if not isinstance(made_with, dict):
         raise CheckpointError(f"checkpoint {saved.path.name} is malformed: it holds no config")
     changed = [f"{name} was {a!r} and is {b!r}" for name, a, b in tree_differences(made_with, identity(config))]
+    done = read_progress(saved).budget.decisions
+    if done > config.decisions:
+        changed.append(f"decisions was at least {done} and is {config.decisions}")
     if changed:
         raise RunError(f"config.json was edited after checkpoint {saved.path.name} was made: {'; '.join(changed[:5])}")
 

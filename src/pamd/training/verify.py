@@ -103,7 +103,7 @@ def _checkpoints(run: RunDirectory) -> tuple[list[Checkpoint], dict[Path, str]]:
     for path in checkpoint.all_in(run.checkpoints):
         try:
             saved = checkpoint.read(path)
-            read_progress(saved.state)
+            read_progress(saved)
             whole.append(saved)
         except CheckpointError as error:
             broken[path] = _one_line(error)
@@ -170,7 +170,7 @@ def _finished(run: RunDirectory) -> bool:
 
 
 def _status(run: RunDirectory, saved: Checkpoint | None) -> Iterator[Finding]:
-    status, budget = run.status(), Budget() if saved is None else read_progress(saved.state).budget
+    status, budget = run.status(), Budget() if saved is None else read_progress(saved).budget
     mark = functools.partial(repair.mark_interrupted, run, budget)
     state, decisions = status.get("state"), status.get("decisions")
     if saved is None and not (run.path / "status.json").exists():
