@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import json
 import typing
 from abc import ABC
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 from pamd.errors import ConfigError, UnknownNameError
 from pamd.registry import Registry
+
+if TYPE_CHECKING:
+    import pydantic
 
 __all__ = [
     "Part",
@@ -60,7 +64,7 @@ def build(cls: type[C], options: Mapping[str, Any], what: str) -> C:
     """A `cls` from keyword `options`; `what` names the thing in errors ("distance 'pamd'")."""
     try:
         text = json.dumps(options)
-    except (TypeError, ValueError) as error:
+    except (TypeError, ValueError, RecursionError) as error:
         raise ConfigError(f"options of {what} must be plain data (numbers, strings, lists): {error}") from None
     return from_json(cls, text, what)
 
@@ -71,17 +75,26 @@ def from_json(cls: type[C], text: str, what: str) -> C:
 
     try:
         data = json.loads(text)
-    except (json.JSONDecodeError, RecursionError) as error:
+    except (ValueError, RecursionError) as error:
         raise ConfigError(f"{what} is not valid JSON: {error}") from None
     _reject_unknown_keys(cls, data, what)
     try:
-        return pydantic.TypeAdapter(cls).validate_json(text, strict=True)
+        record: C = _adapter(typing.cast("Any", cls)).validate_json(text, strict=True)
     except pydantic.ValidationError as error:
         first = error.errors()[0]
         where = ".".join(str(part) for part in first["loc"]) or "(top level)"
         if first["type"] == "missing":
             raise ConfigError(f"{what}: option {where!r} is missing") from None
         raise ConfigError(f"{what}: option {where!r} is {first['input']!r}: {first['msg']}") from None
+    return record
+
+
+@functools.cache
+def _adapter(cls: Any) -> pydantic.TypeAdapter[Any]:
+    """The validator of a record. To build one takes longer than to use it."""
+    import pydantic
+
+    return pydantic.TypeAdapter(cls)
 
 
 def to_tree(config: Any) -> dict[str, Any]:
@@ -160,7 +173,7 @@ def override(config: C, settings: Sequence[str]) -> C:
 def _value(text: str) -> Any:
     try:
         return json.loads(text)
-    except json.JSONDecodeError:
+    except (ValueError, RecursionError):
         return text
 
 

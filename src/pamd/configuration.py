@@ -185,6 +185,9 @@ def configure(
         if key not in known:
             raise UnknownNameError("option of a run", key, known)
     given = RunOptions(method=method, **options).given
+    for key in ("method", "learner", "fidelity", "scale", "videos"):
+        if not isinstance(given.get(key, ""), str):
+            raise ConfigError(f"option {key!r} of a run must be text, got {given[key]!r}")
     tree = _base(task, given)
     _merge(tree, _scale(given.get("scale", "state" if observes_states(task) else "paper")))
     if tree["scale"] == "paper" and _is_released_dbc(tree["method"]["name"], tree["method"]["fidelity"]):

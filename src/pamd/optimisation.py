@@ -10,6 +10,7 @@ from typing import TypeVar
 import torch
 from torch import Tensor, nn
 
+from pamd.errors import CheckpointError
 from pamd.types import Loss
 
 __all__ = ["adam", "descend", "follow", "load_optimiser", "slow_copy"]
@@ -36,12 +37,17 @@ def descend(losses: Sequence[Loss], optimisers: Sequence[torch.optim.Optimizer])
 
 
 def load_optimiser(optimiser: torch.optim.Optimizer, tensors: Mapping[str, Tensor]) -> None:
-    """Load a state whose names end in ".INDEX.FIELD"."""
-    parameters = [p for group in optimiser.param_groups for p in group["params"]]
+    """Load a state whose names end in ".INDEX.FIELD"; CheckpointError where a tensor does not fit its parameter."""
+    parameters = {str(i): p for i, p in enumerate(p for group in optimiser.param_groups for p in group["params"])}
     state: dict[int, dict[str, Tensor]] = {}
     for name, value in tensors.items():
         *_, index, field = name.split(".")
-        like = parameters[int(index)]
+        like = parameters.get(index)
+        if like is None:
+            raise CheckpointError(f"the tensor {name!r} belongs to no parameter: there are {len(parameters)}")
+        if value.dim() and (value.shape, value.dtype) != (like.shape, like.dtype):
+            wanted, came = (f"{list(one.shape)} {one.dtype}" for one in (like, value))
+            raise CheckpointError(f"the tensor {name!r} must be {wanted}, got {came}")
         # A file does not keep the memory order, and the fused step reads moments in the order of the weights.
         own = value.clone() if value.shape != like.shape else torch.empty_like(like).copy_(value)
         state.setdefault(int(index), {})[field] = own

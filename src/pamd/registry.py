@@ -52,6 +52,8 @@ class Registry(Generic[T]):
 
     def get(self, name: str) -> T:
         """The thing called `name`; UnknownNameError with the nearest valid name otherwise."""
+        if not isinstance(name, str):
+            raise UnknownNameError(self.kind, name, self.names())
         for discover in (self._import_siblings, self._import_plugins):
             if name not in self._entries:
                 discover()

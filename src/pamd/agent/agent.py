@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from pamd.agent.config import AgentConfig
 from pamd.agent.optimisers import make_optimisers
-from pamd.errors import DtypeError, ShapeError
+from pamd.errors import CheckpointError, DtypeError, ShapeError
 from pamd.learners import Learner, Step
 from pamd.optimisation import descend, load_optimiser
 from pamd.representation import CachedLatents, LatentEncoder, Representation
@@ -208,9 +208,22 @@ class Agent:
         return {**state, "generator": self.generator.get_state(), "updates": torch.tensor(self.updates)}
 
     def load(self, tensors: Mapping[str, Tensor]) -> None:
-        """Load a state that `tensors` gave."""
-        self.nets.load_state_dict({k[5:]: v for k, v in tensors.items() if k.startswith("nets.")})
+        """Load a state that `tensors` gave; CheckpointError where it is not the state of such an agent."""
+        own = {f"nets.{name}": tensor for name, tensor in self.nets.state_dict().items()}
+        own |= {"generator": self.generator.get_state(), "updates": torch.tensor(self.updates)}
+        _check_fit(own, {name: value for name, value in tensors.items() if not name.startswith("optimisers.")})
+        self.nets.load_state_dict({k[5:]: tensors[k] for k in own if k.startswith("nets.")})
         for key, optimiser in self.optimisers.items():
             load_optimiser(optimiser, {k: v for k, v in tensors.items() if k.startswith(f"optimisers.{key}.")})
         self.generator.set_state(tensors["generator"].cpu())
         self.updates = int(tensors["updates"])
+
+
+def _check_fit(own: Mapping[str, Tensor], given: Mapping[str, Tensor]) -> None:
+    """CheckpointError unless the given tensors have the names, shapes and types of the agent's own."""
+    for name in sorted(own.keys() ^ given.keys()):
+        raise CheckpointError(f"the tensor {name!r} is " + ("missing" if name in own else "not one of this agent's"))
+    for name, tensor in own.items():
+        wanted, came = ((list(one.shape), one.dtype) for one in (tensor, given[name]))
+        if wanted != came:
+            raise CheckpointError(f"the tensor {name!r} must be {wanted[0]} {wanted[1]}, got {came[0]} {came[1]}")

@@ -96,6 +96,8 @@ def named_distractor(given: str | DistractorConfig | None, videos: str | Path | 
         raise ConfigError("videos require a distractor that shows them: name one, e.g. paper-video")
     if isinstance(given, str):
         return distractor(given, videos=videos)
+    if given is not None and not isinstance(given, DistractorConfig):
+        raise ConfigError(f"a distractor must be the name of a preset or a DistractorConfig, got {given!r}")
     if given is not None and videos is not None:
         return dataclasses.replace(given, videos=str(Path(videos).expanduser().absolute()))
     return given

@@ -28,7 +28,7 @@ from pamd.report.text import file_name, printable
 from pamd.table import Table, counted
 from pamd.version import __version__
 
-__all__ = ["build", "write"]
+__all__ = ["build", "page_text", "write"]
 
 _ROWS = 40
 """The page folds a table with more rows."""
@@ -65,8 +65,7 @@ def write(comparison: Comparison, out: Path, *, title: str, published: Sequence[
             "Runs and how to repeat them": provenance(comparison.runs, out),
             "Unreadable runs": unreadable(comparison.unreadable),
         }
-        text = _fill(title, _about(comparison), {k: v for k, v in blocks.items() if v}, _data(comparison))
-        durable.replace(out / "index.html", text.encode())
+        durable.replace(out / "index.html", page_text(comparison, title, blocks).encode())
     except OSError as error:
         raise ResourceError(f"cannot write the report in {out}: {error}") from None
     return out / "index.html"
@@ -80,9 +79,10 @@ def _clear(out: Path) -> None:
                 file.unlink()
 
 
-def _fill(title: str, about: str, blocks: Mapping[str, str], data: Mapping[str, Any]) -> str:
+def page_text(comparison: Comparison, title: str, blocks: Mapping[str, str]) -> str:
+    """The HTML of the page; `blocks` maps the heading of each section to its HTML. An empty one is left out."""
     here = importlib.resources.files("pamd.report")
-    names = {heading: heading.split()[0].lower() for heading in blocks}
+    names = {heading: heading.split()[0].lower() for heading, body in blocks.items() if body}
     style, script = ((here / name).read_text("utf-8") for name in ("page.css", "page.js"))
     return string.Template((here / "page.html").read_text("utf-8")).substitute(
         title=html.escape(printable(title)),
@@ -90,14 +90,14 @@ def _fill(title: str, about: str, blocks: Mapping[str, str], data: Mapping[str, 
         policy=_policy(style, script),
         style=style,
         script=script,
-        about=about,
+        about=_about(comparison),
         links="".join(f'<a href="#{name}">{html.escape(heading)}</a>' for heading, name in names.items()),
         sections="\n".join(
-            f'<section id="{names[heading]}"><h2>{html.escape(heading)}</h2>{body}</section>'
-            for heading, body in blocks.items()
+            f'<section id="{name}"><h2>{html.escape(heading)}</h2>{blocks[heading]}</section>'
+            for heading, name in names.items()
         ),
         # "</script>" within a string would end the element.
-        data=json.dumps(data, allow_nan=False).replace("<", "\\u003c"),
+        data=json.dumps(_data(comparison), allow_nan=False).replace("<", "\\u003c"),
     )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import sys
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -33,11 +34,10 @@ def read_state(run: Path) -> RunState:
     """Read a run directory, which may be incomplete or missing."""
     status = _status(run)
     evaluated, trained = newest_row(run / "eval.jsonl"), newest_row(run / "train.jsonl")
-    counts = [row.get("decisions") for row in (status, evaluated, trained)]
-    done = max([count for count in counts if isinstance(count, int)], default=0)
+    done = max(_count(row.get("decisions")) for row in (status, evaluated, trained))
     last = evaluated.get("return_mean")
-    last = float(last) if isinstance(last, int | float) else None
-    return RunState(str(status.get("state", "")), done, last, str(status.get("error", "")))
+    mean = float(last) if isinstance(last, int | float) and abs(last) < sys.float_info.max else None
+    return RunState(str(status.get("state", "")), done, mean, str(status.get("error", "")))
 
 
 def newest_row(path: Path) -> dict[str, Any]:
@@ -56,3 +56,8 @@ def _status(run: Path) -> dict[str, Any]:
         return dict(json.loads(durable.read(run / "status.json")))
     except (OSError, ValueError, TypeError, RecursionError):
         return {}
+
+
+def _count(value: object) -> int:
+    """A count that a run wrote; 0 for anything else."""
+    return value if isinstance(value, int) and 0 <= value < 2**63 else 0

@@ -55,7 +55,7 @@ def train(config: TrainConfig, root: str | Path = "runs", observer: Observer | N
     if not directory.exists():
         check_run(config, directory)  # A run that is refused leaves no directory.
     run = RunDirectory.create(Path(root), config)
-    if run.config.decisions > config.decisions and not _finished(run):
+    if run.config.decisions > config.decisions and not run.finished:
         watching.say(f"{run.path} has a larger budget, {run.config.decisions} decisions, and continues to it")
     return _run(run, watching)
 
@@ -76,7 +76,7 @@ def resume(
 
 
 def _run(run: RunDirectory, observer: Observer) -> Path:
-    if _finished(run):
+    if run.finished:
         observer.say(f"{run.path} is finished already, with {run.config.decisions} decisions")
         return run.path
     if not run.new:
@@ -97,12 +97,6 @@ def _run(run: RunDirectory, observer: Observer) -> Path:
         finally:
             session.close()
     return run.path
-
-
-def _finished(run: RunDirectory) -> bool:
-    status = run.status()
-    decisions = status.get("decisions")
-    return status.get("state") == "finished" and isinstance(decisions, int) and decisions >= run.config.decisions
 
 
 def _open(run: RunDirectory, threads: int, observer: Observer) -> Session:

@@ -136,3 +136,10 @@ class RunDirectory:
             return dict(json.loads(durable.read(self.path / "status.json")))
         except (OSError, ValueError, TypeError, RecursionError):
             return {}
+
+    @property
+    def finished(self) -> bool:
+        """Whether the run has ended with its whole budget."""
+        status = self.status()
+        done = status.get("decisions")
+        return status.get("state") == "finished" and isinstance(done, int) and done >= self.config.decisions

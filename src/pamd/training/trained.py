@@ -79,8 +79,8 @@ def load(run: str | Path) -> Trained:
     agent = _agent(config)
     try:
         agent.load(tensors)
-    except (RuntimeError, KeyError) as error:
-        first = str(error).splitlines()[-1].strip()
+    except Exception as error:  # whatever the tensors hold
+        first = f"{type(error).__name__}: {error}".splitlines()[0]
         raise CheckpointError(f"checkpoint {place.name} of {run} does not fit the run's config: {first}") from None
     return Trained(opened.path, config, agent, place.name, tuple(complaints))
 
