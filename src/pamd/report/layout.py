@@ -82,7 +82,7 @@ def from_layout_1(config: Mapping[str, Any]) -> dict[str, Any]:
         # The family only chose the default action repeat.
         "env": {key: value for key, value in config["env"].items() if key != "family"},
         "encoder": {"name": "conv", "options": filters},
-        "learner": {"name": "sac", "options": {**method.pop("sac", {}), **sizes}},
+        "learner": {"name": "sac", "options": {**(method.pop("sac", None) or {}), **sizes}},
         "schedule": method.pop("schedule", None),
         "isolate_metric": method.pop("isolate_metric", False),
         "method": method,
