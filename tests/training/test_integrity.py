@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
+import dataclasses
 import hashlib
 import json
 import os
 import shutil
+import signal
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.training.runs import products, toy, undisturbed
+from tests.training.runs import QUIET, products, toy, undisturbed
 
 from pamd.config import override
-from pamd.errors import CheckpointError, ReplayError, RunError
+from pamd.errors import CheckpointError, ReplayError, ResourceError, RunError, RunInterrupted
 from pamd.training import RunDirectory, load, loop, resume, train
 from pamd.training.session import Session
 
@@ -228,3 +230,42 @@ def test_a_flipped_byte_of_the_replay_is_refused_and_never_another_result(storag
     flip(run / "replay" / "frames.u8", 5000)
     resume(run)
     assert products(run)["train"] == undisturbed(toy())["train"]
+
+
+def test_a_stop_before_the_last_evaluation_leaves_no_trace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The last checkpoint is written again, with the evaluation that a resume made up for."""
+    plain = loop.decide
+
+    def decide(session: Session, clock: Any) -> None:
+        plain(session, clock)
+        if session.budget.decisions == 60:
+            os.kill(os.getpid(), signal.SIGTERM)
+
+    monkeypatch.setattr(loop, "decide", decide)
+    with pytest.raises(RunInterrupted):
+        train(toy(), tmp_path)
+    (run,) = tmp_path.iterdir()
+    state = run / "checkpoints" / "000000060" / "state.json"
+    assert json.loads(state.read_text())["evaluated_at"] == 30
+    resume(run)
+    saved = json.loads(state.read_text())
+    assert saved["evaluated_at"] == 60
+    assert saved["logs"]["eval"]["bytes"] == len(undisturbed(toy())["eval"])
+    assert products(run) == undisturbed(toy())
+
+
+def test_a_full_disk_under_tensorboard_ends_the_run_as_failed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from tensorboard.summary.writer.record_writer import RecordWriter
+
+    plain, calls = RecordWriter.write, iter(range(5))
+
+    def write(self: Any, data: bytes) -> None:
+        if next(calls, None) is None:
+            raise OSError(28, "No space left on device")
+        plain(self, data)
+
+    monkeypatch.setattr(RecordWriter, "write", write)
+    with pytest.raises(ResourceError, match=r"tensorboard.*No space"):
+        train(toy(runtime=dataclasses.replace(QUIET, tensorboard=True)), tmp_path)
+    (run,) = tmp_path.iterdir()
+    assert json.loads((run / "status.json").read_text())["state"] == "failed"

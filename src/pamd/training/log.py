@@ -9,6 +9,8 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import platform
+import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -112,15 +114,22 @@ def _scalars(name: str, row: Mapping[str, Any]) -> dict[str, float]:
 def _tensorboard(directory: Path) -> Any:
     from tensorboard.compat.proto.event_pb2 import Event
     from tensorboard.compat.proto.summary_pb2 import Summary
-    from tensorboard.summary.writer.event_file_writer import EventFileWriter
+    from tensorboard.summary.writer.record_writer import RecordWriter
 
-    writer = EventFileWriter(str(directory))
+    path = directory / f"events.out.tfevents.{int(time.time())}.{platform.node()}.{os.getpid()}"
+
+    def write(event: Any) -> None:
+        # Not by TensorBoard's own writer: it has a thread, whose error on a full disk nobody can catch.
+        with _explained(path), open(path, "ab") as file:
+            RecordWriter(file).write(event.SerializeToString())
 
     def mirror(name: str, row: Mapping[str, Any]) -> None:
         values = [Summary.Value(tag=tag, simple_value=value) for tag, value in _scalars(name, row).items()]
-        writer.add_event(Event(step=row["decisions"], summary=Summary(value=values)))
-        writer.flush()
+        write(Event(wall_time=time.time(), step=row["decisions"], summary=Summary(value=values)))
 
+    with _explained(directory):
+        directory.mkdir(exist_ok=True)
+    write(Event(wall_time=time.time(), file_version="brain.Event:2"))
     return mirror
 
 

@@ -154,6 +154,8 @@ def _loop(session: Session, observer: Observer, stop: Stop) -> None:
         decisions, last = session.budget.decisions, session.budget.decisions >= config.decisions
         if (_evaluation_due(session) or last) and session.evaluated_at != decisions and not stop.asked:
             _evaluate(session, clock, stop, last)
+            if last:  # A run that was stopped right here has saved already, without this evaluation.
+                saved_at = -1
         if decisions != saved_at and (checkpoint_due(decisions) or session.replay.needs_sync or last or stop.asked):
             _check_finite(session)  # what is saved must be from before a divergence
             with clock.section("checkpoint"):

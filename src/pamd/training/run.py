@@ -15,6 +15,7 @@ from typing import Any
 
 from pamd import durable
 from pamd.errors import ResourceError, RunError, nearest
+from pamd.training import checkpoint
 from pamd.training.config import Runtime, TrainConfig, config_text, read_config, run_name
 from pamd.training.versions import versions
 
@@ -139,7 +140,9 @@ class RunDirectory:
 
     @property
     def finished(self) -> bool:
-        """Whether the run has ended with its whole budget."""
-        status = self.status()
+        """Whether the status says so, and no checkpoint says otherwise: the status is a file that anyone may edit."""
+        status, saved = self.status(), checkpoint.all_in(self.checkpoints)
         done = status.get("decisions")
-        return status.get("state") == "finished" and isinstance(done, int) and done >= self.config.decisions
+        if status.get("state") != "finished" or not isinstance(done, int):
+            return False
+        return min([done, *(int(path.name) for path in saved[:1])]) >= self.config.decisions
