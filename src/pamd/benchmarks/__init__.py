@@ -17,8 +17,11 @@ BENCHMARKS = {
     "scaling": "the paper's table of update time, decisions/s and total time at d = 50 and 200",
     "flops": "the paper's table of floating-point operations, counted",
     "capacity": "a memory-mapped replay of a million: the run's own memory, whatever the page cache holds",
+    "kills": "runs that are interrupted at random moments and resumed, compared to the byte",
+    "mutations": "every file of a run damaged in many ways: what resumes exactly, and what is refused",
+    "soak": "memory, descriptors and threads of a long run",
 }
 """What each measures; the module of the same name has `measure(options) -> Table`."""
 
-ON_DEMAND = ("capacity",)
-"""Run only when named: it writes tens of gigabytes."""
+ON_DEMAND = ("capacity", "kills", "mutations", "soak")
+"""Run only when named: the first writes tens of gigabytes, the others take many minutes."""

@@ -38,6 +38,14 @@ class Options:
     threads: int
     repetitions: int
     """Counted turns; one more comes first, to warm up."""
+    directory: Path | None = None
+    """Where results are written, and where a benchmark that was stopped finds what it has."""
+    runs: int = 1_000_000
+    minutes: float = 40.0
+    interruptions: int = 1_000
+    """Where `kills` ends, whichever comes first."""
+    decisions: int = 20_000
+    """Of the run of `soak`."""
 
 
 @dataclass(frozen=True)

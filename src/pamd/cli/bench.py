@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import tyro
 
@@ -27,15 +27,24 @@ def bench(
     threads: int | None = None,
     repetitions: int = 7,
     json: Path | None = None,
+    runs: int | None = None,
+    minutes: float | None = None,
+    interruptions: int | None = None,
+    decisions: int | None = None,
 ) -> None:
     """Measure beside the yardstick, the research code's way, in one process and in turns.
 
     Args:
         names: update, head, replay, render, distractors, pipeline, scaling, flops; none: all of these, some 20
-            minutes. Also capacity, which writes as much of a million frames as the disk of the working directory takes.
+            minutes. Also capacity, which writes as much of a million frames as the disk of the working directory takes,
+            and, about reliability, kills, mutations and soak.
         threads: CPU threads of torch; none: all cores.
         repetitions: turns of each measurement, after one that warms up.
-        json: a directory for one file a benchmark, with the machine's stamp.
+        json: a directory for one file a benchmark, with the machine's stamp; kills continues from what is there.
+        runs: kills ends after so many runs
+        minutes: kills ends after so many minutes (default 40)
+        interruptions: kills ends after so many interruptions (default 1000)
+        decisions: of the run of soak (default 20000)
     """
     for name in names:
         if name not in BENCHMARKS:
@@ -44,12 +53,17 @@ def bench(
         raise ConfigError(f"bench: a spread needs at least 2 repetitions, got {repetitions}")
     if threads is not None and threads < 1:
         raise ConfigError(f"bench: threads must be at least 1, got {threads}")
+    given: dict[str, Any] = {"runs": runs, "minutes": minutes, "interruptions": interruptions, "decisions": decisions}
+    chosen = {name: value for name, value in given.items() if value is not None}
+    for name, value in chosen.items():
+        if value <= 0:
+            raise ConfigError(f"bench: {name} must be positive, got {value}")
     import torch
 
     from pamd.benchmarks.measure import Options, write_measured
     from pamd.training.allocator import keep_freed_memory
 
-    options = Options(threads or available_threads(), repetitions)
+    options = Options(threads or available_threads(), repetitions, json, **chosen)
     torch.set_num_threads(options.threads)
     keep_freed_memory()
     for name in names or [one for one in BENCHMARKS if one not in ON_DEMAND]:

@@ -1,0 +1,98 @@
+"""Every file of a run directory damaged in many ways: each resume is exact, or is refused by name."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import signal
+import tempfile
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+from pamd.benchmarks.measure import Options
+from pamd.benchmarks.storm.mutate import Mutation, mutations
+from pamd.benchmarks.storm.process import Process, warm_up
+from pamd.benchmarks.storm.products import differing, products
+from pamd.benchmarks.storm.scenarios import Scenario
+from pamd.errors import RunError
+from pamd.table import Table
+
+__all__ = ["DECISIONS", "RUN", "STOPPED", "as_stopped", "judge", "measure"]
+
+STOPPED, DECISIONS = 60, 72
+"""The run was stopped at the first and has the second as its budget."""
+RUN = Scenario("toy", "memory", "mico")
+
+
+def measure(options: Options) -> Table:
+    """Resume once after each mutation."""
+    warm_up()
+    with tempfile.TemporaryDirectory(prefix="pamd-mutations-") as name:
+        place = Path(name)
+        expected = products(_trained(place / "reference", DECISIONS))
+        stopped = as_stopped(_trained(place / "stopped", STOPPED))
+        rows = [_row(mutation, stopped, expected, place / "mutated") for mutation in mutations()]
+    counts = Counter(row["outcome"] for row in rows)
+    notes = [
+        "; ".join(f"{count} {outcome}" for outcome, count in sorted(counts.items())),
+        f"a run of {DECISIONS} decisions that was stopped at {STOPPED}, damaged, and resumed by `pamd resume`;"
+        " resumes: it ended with the bytes of a run that was never stopped; refused: exit code 2 and one line.",
+        *(f"UNEXPECTED: {row['file']}, {row['mutation']}: {row['outcome']}" for row in rows if not row["as expected"]),
+    ]
+    return Table.from_records("mutations", "mutations of a run directory", rows, notes)
+
+
+def _trained(runs: Path, decisions: int) -> Path:
+    runs.mkdir()
+    process = Process(RUN.words(runs, decisions), runs / "output")
+    if process.wait(600.0) != 0:
+        raise RunError(f"bench mutations: the run failed before any mutation: {process.said()}")
+    (run,) = (path for path in runs.iterdir() if path.is_dir())
+    return run
+
+
+def as_stopped(run: Path) -> Path:
+    """Turn a run that ended at `STOPPED` into one that was stopped there. Its video belongs to the end of a run."""
+    shutil.rmtree(run / "video", ignore_errors=True)
+    for name, change in (("config.json", {"decisions": DECISIONS}), ("status.json", {"state": "interrupted"})):
+        file = run / name
+        file.write_text(json.dumps({**json.loads(file.read_text()), **change}, indent=2, sort_keys=True) + "\n")
+    return run
+
+
+def _row(mutation: Mutation, stopped: Path, expected: dict[str, bytes], place: Path) -> dict[str, Any]:
+    run = Path(shutil.copytree(stopped, place / "runs" / stopped.name))
+    mutation.apply(run)
+    process = Process(["resume", str(run)], place / "output")
+    code = process.wait(300.0)
+    said = process.said()
+    outcome, message = judge(code, said, run, expected)
+    if code is None:
+        process.send(signal.SIGKILL)
+        process.wait(10.0)
+    shutil.rmtree(place)
+    return {
+        "file": mutation.file,
+        "mutation": mutation.what,
+        "outcome": outcome,
+        "as expected": outcome == mutation.expected,
+        "said": message,
+    }
+
+
+def judge(code: int | None, said: str, run: Path, expected: dict[str, bytes]) -> tuple[str, str]:
+    """What became of `pamd resume RUN`: an `Outcome` or what should not be, and what it said."""
+    if "Traceback (most recent call last)" in said or code not in (0, 2):
+        return f"traceback or exit code {code}", said[-500:]
+    lines = [line.replace(f"{run}/", "").replace(str(run), "RUN") for line in said.splitlines()]
+    if code == 2:
+        refusals = [line.removeprefix("pamd: ") for line in lines if line.startswith("pamd: ")]
+        return ("refused", refusals[-1]) if refusals else ("refused without a word", said[-500:])
+    found = products(run)
+    if found["config.json"] != expected["config.json"]:
+        expected = {**expected, "config.json": found["config.json"]}  # Its runtime may say how to run.
+    different = differing(expected, found)
+    told = [line for line in lines if re.search("using the one before|resuming", line)]
+    return ("DIFFERENT", str(different)) if different else ("resumes", "; ".join(told))

@@ -1,0 +1,1 @@
+"""What the reliability benchmarks share: small runs, faults, processes that are interrupted, and what they leave."""

@@ -1,0 +1,151 @@
+"""The mutations of a run directory, each with what a resume must do about it."""
+
+from __future__ import annotations
+
+import functools
+import json
+import shutil
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from pamd.benchmarks.storm.damage import DAMAGES
+
+__all__ = ["NEWEST", "OLDER", "Mutation", "Outcome", "mutations"]
+
+Outcome = Literal["resumes", "refused"]
+
+NEWEST, OLDER = "checkpoints/000000060", "checkpoints/000000056"
+"""The two checkpoints of the run that is mutated."""
+
+_CHECKPOINT = ("tensors.safetensors", "state.json", "complete.json")
+_LOGS = ("train.jsonl", "eval.jsonl", "timing.jsonl")
+_REPLAY = ("replay.json", "frames.u8", "actions.f32", "rewards.f32", "terminated.u8", "age.i32")
+_NESTED = "[" * 100_000
+
+
+@dataclass(frozen=True)
+class Mutation:
+    """One change to the files of a run."""
+
+    file: str
+    """The file that is damaged, relative to the run directory."""
+    what: str
+    expected: Outcome
+    apply: Callable[[Path], None]
+    """It is called with the run directory."""
+
+
+def mutations() -> list[Mutation]:
+    """All of them: every damage to every file, and changes that leave each file well-formed."""
+    return [*_damages(), *_edits(), *_exchanges()]
+
+
+def _damages() -> Iterator[Mutation]:
+    files = ["config.json", "status.json", "versions.json", *_LOGS]
+    files += [f"{place}/{name}" for place in (NEWEST, OLDER) for name in _CHECKPOINT]
+    files += [f"replay/{name}" for name in _REPLAY]
+    for file in files:
+        for what, damage in DAMAGES.items():
+            yield Mutation(file, what, _expected(file, what), functools.partial(_at, file, damage))
+
+
+def _expected(file: str, what: str) -> Outcome:
+    """A checkpoint gives way to the other one; status and versions tell, and decide nothing; the rest is refused."""
+    if file.startswith("checkpoints"):
+        return "resumes"
+    if file in ("status.json", "versions.json"):
+        return "refused" if what == "a directory instead" else "resumes"
+    # What a log holds beyond the checkpoint is cut off, as after a kill.
+    return "resumes" if file in _LOGS and what in ("padded with 4096 NULs", "written twice") else "refused"
+
+
+def _at(file: str, damage: Callable[[Path], None], run: Path) -> None:
+    damage(run / file)
+
+
+def _edits() -> Iterator[Mutation]:
+    """JSON that is still JSON."""
+    yield _edit("config.json", "seed", 5, "refused")
+    yield _edit("config.json", "learner.options.batch", 4, "refused")
+    yield _edit("config.json", "replay.capacity", 44, "refused")
+    yield _edit("config.json", "decisions", -1, "refused")
+    yield _edit("config.json", "layout", 99, "refused")
+    yield _edit("config.json", "unknown", 1, "refused")
+    yield _edit("config.json", "runtime.video", "off", "resumes")
+    yield _edit("status.json", "state", "finished", "resumes")
+    yield _edit("status.json", "decisions", 10**9, "resumes")
+    yield _edit("status.json", "decisions", "many", "resumes")
+    for field, value in (("budget.decisions", 59), ("seconds", "long"), ("rng.state.state", 7), ("replay.written", 9)):
+        yield _edit(f"{NEWEST}/state.json", field, value, "resumes")
+    yield _edit("replay/replay.json", "layout.margin", 1, "refused")
+    yield _edit("replay/replay.json", "layout.storage", "mmap", "refused")
+    yield _edit("replay/replay.json", "syncs", [], "refused")
+    yield _edit("replay/replay.json", "version", 99, "refused")
+    nested = ("config.json", "status.json", "versions.json", f"{NEWEST}/state.json", f"{NEWEST}/complete.json")
+    for file in (*nested, "replay/replay.json"):
+        damage = functools.partial(_write, text=_NESTED)
+        expected: Outcome = "refused" if file in ("config.json", "replay/replay.json") else "resumes"
+        yield Mutation(file, "100,000 brackets", expected, functools.partial(_at, file, damage))
+
+
+def _edit(file: str, field: str, value: Any, expected: Outcome) -> Mutation:
+    def damage(path: Path) -> None:
+        tree = json.loads(path.read_text())
+        *parents, leaf = field.split(".")
+        functools.reduce(lambda branch, name: branch[name], parents, tree)[leaf] = value
+        path.write_text(json.dumps(tree))
+
+    return Mutation(file, f"{field} = {json.dumps(value)}", expected, functools.partial(_at, file, damage))
+
+
+def _write(path: Path, text: str) -> None:
+    path.write_text(text)
+
+
+def _exchanges() -> Iterator[Mutation]:
+    """Whole files and directories that are missing, or stand where others belong."""
+    gone: dict[str, Outcome] = {NEWEST: "resumes", OLDER: "resumes", "replay": "refused"}
+    for place, expected in gone.items():
+        yield Mutation(place, "deleted", expected, functools.partial(_at, place, shutil.rmtree))
+    yield Mutation("checkpoints", "deleted", "resumes", functools.partial(_at, "checkpoints", shutil.rmtree))
+    for place in (NEWEST, OLDER):
+        yield Mutation(place, "a file instead", "resumes", functools.partial(_at, place, _file_instead))
+    yield Mutation("replay", "a file instead", "refused", functools.partial(_at, "replay", _file_instead))
+    yield Mutation("checkpoints", "the two exchanged", "resumes", lambda run: _exchange(run / NEWEST, run / OLDER))
+    for name in _CHECKPOINT:
+        swap = functools.partial(_swap, f"{NEWEST}/{name}", f"{OLDER}/{name}")
+        yield Mutation("checkpoints", f"{name} of the two exchanged", "refused", swap)
+    rename = functools.partial(_rename, NEWEST, "checkpoints/000000999")
+    yield Mutation(NEWEST, "renamed to 000000999", "resumes", rename)
+    swap = functools.partial(_swap, "replay/rewards.f32", "replay/age.i32")
+    yield Mutation("replay", "rewards.f32 and age.i32 exchanged", "refused", swap)
+    swap = functools.partial(_swap, "train.jsonl", "eval.jsonl")
+    yield Mutation("train.jsonl", "exchanged with eval.jsonl", "refused", swap)
+    yield Mutation("train.jsonl", "a row dropped", "refused", functools.partial(_at, "train.jsonl", _drop_row))
+
+
+def _file_instead(path: Path) -> None:
+    shutil.rmtree(path)
+    path.write_bytes(b"no directory")
+
+
+def _rename(one: str, other: str, run: Path) -> None:
+    (run / one).rename(run / other)
+
+
+def _swap(one: str, other: str, run: Path) -> None:
+    _exchange(run / one, run / other)
+
+
+def _exchange(one: Path, other: Path) -> None:
+    aside = one.with_name("aside")
+    one.rename(aside)
+    other.rename(one)
+    aside.rename(other)
+
+
+def _drop_row(path: Path) -> None:
+    _, *rest = path.read_bytes().splitlines(keepends=True)
+    path.write_bytes(b"".join(rest))
