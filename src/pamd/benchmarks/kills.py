@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from pamd.benchmarks.measure import Options
-from pamd.benchmarks.storm.interrupt import KINDS, Pace, live
+from pamd.benchmarks.storm.interrupt import HANGS_SECONDS, KINDS, Pace, live
 from pamd.benchmarks.storm.process import Process, warm_up
 from pamd.benchmarks.storm.products import differing, products
 from pamd.benchmarks.storm.scenarios import CHECKPOINT_EVERY, DECISIONS, SCENARIOS, Scenario
@@ -61,7 +61,7 @@ def _reference(scenario: Scenario, runs: Path) -> Reference:
     while process.wait(0.0) is None and not list(runs.glob("*/status.json")):
         time.sleep(0.01)
     startup = time.monotonic() - began
-    if process.wait(600.0) != 0:
+    if process.wait(HANGS_SECONDS) != 0:
         raise RunError(f"bench kills: the run {scenario.name} failed without an interruption: {process.said()}")
     training = time.monotonic() - began - startup
     found = products(_only(runs))
@@ -80,7 +80,7 @@ def _storm(number: int, scenario: Scenario, reference: Reference, runs: Path, de
         words = scenario.words(runs) if lives == 0 or rng.integers(2) else _resume(runs) or scenario.words(runs)
         if came.total() >= scenario.most or time.monotonic() > deadline:
             process = Process(words, runs / "output")
-            code = process.wait(600.0)
+            code = process.wait(HANGS_SECONDS)
             problems += [] if code == 0 else [f"exit code {code} without an interruption: {process.said()[-2000:]}"]
             break
         # The first process of each scenario starts as a user's does. It takes seconds, so the others are forked.

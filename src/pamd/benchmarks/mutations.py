@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from pamd.benchmarks.measure import Options
+from pamd.benchmarks.storm.interrupt import HANGS_SECONDS
 from pamd.benchmarks.storm.mutate import Mutation, mutations
 from pamd.benchmarks.storm.process import Process, warm_up
 from pamd.benchmarks.storm.products import differing, products
@@ -47,7 +48,7 @@ def measure(options: Options) -> Table:
 def _trained(runs: Path, decisions: int) -> Path:
     runs.mkdir()
     process = Process(RUN.words(runs, decisions), runs / "output")
-    if process.wait(600.0) != 0:
+    if process.wait(HANGS_SECONDS) != 0:
         raise RunError(f"bench mutations: the run failed before any mutation: {process.said()}")
     (run,) = (path for path in runs.iterdir() if path.is_dir())
     return run
@@ -66,7 +67,7 @@ def _row(mutation: Mutation, stopped: Path, expected: dict[str, bytes], place: P
     run = Path(shutil.copytree(stopped, place / "runs" / stopped.name))
     mutation.apply(run)
     process = Process(["resume", str(run)], place / "output")
-    code = process.wait(300.0)
+    code = process.wait(HANGS_SECONDS)
     said = process.said()
     outcome, message = judge(code, said, run, expected)
     if code is None:

@@ -14,7 +14,7 @@ import numpy as np
 from pamd.benchmarks.storm.faults import Fault
 from pamd.benchmarks.storm.process import Process
 
-__all__ = ["KINDS", "Kind", "Life", "Pace", "live"]
+__all__ = ["HANGS_SECONDS", "KINDS", "Kind", "Life", "Pace", "live"]
 
 Kind = Literal["SIGKILL", "SIGTERM", "SIGINT twice", "STOP/CONT", "fsync", "rename", "full disk"]
 
@@ -32,7 +32,8 @@ KINDS: dict[Kind, tuple[int, ...]] = {
 _SIGNALS: tuple[Kind, ...] = ("SIGKILL", "SIGTERM", "SIGINT twice", "STOP/CONT")
 _CALLS: dict[Kind, int] = {"fsync": 40, "rename": 10, "full disk": 40}
 """A fault comes at a call between the first and this one: about two checkpoints of a run."""
-_HANGS_SECONDS = 300.0
+HANGS_SECONDS = 1800.0
+"""A process that has not ended by then hangs, however busy the machine is."""
 _TRACEBACK = "Traceback (most recent call last)"
 
 
@@ -73,11 +74,11 @@ def live(words: Sequence[str], output: Path, rng: np.random.Generator, pace: Pac
     fault = _fault(kind, rng) if kind in _CALLS else None
     process = Process(words, output, fault, fork=fork)
     came = [] if fault else _signal(process, kind, rng, pace)
-    code = process.wait(_HANGS_SECONDS)
+    code = process.wait(HANGS_SECONDS)
     if code is None:
         process.send(signal.SIGKILL)
-        process.wait(_HANGS_SECONDS)
-        return Life(tuple(came), -signal.SIGKILL, f"no end within {_HANGS_SECONDS:.0f} s after {came or kind}")
+        process.wait(HANGS_SECONDS)
+        return Life(tuple(came), -signal.SIGKILL, f"no end within {HANGS_SECONDS:.0f} s after {came or kind}")
     if fault and code != 0:
         came = [kind]
     return Life(tuple(came), code, _problem(came, code, process.said()))

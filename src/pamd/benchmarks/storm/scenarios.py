@@ -37,7 +37,7 @@ class Scenario:
     @property
     def most(self) -> int:
         """Interruptions of one run. A start of MuJoCo and OpenGL takes several times as long as one of the toy."""
-        return 60 if self.task.startswith("toy") else 15
+        return 60 if self.task.startswith("toy") else 12
 
     @property
     def name(self) -> str:
