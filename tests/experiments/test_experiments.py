@@ -31,9 +31,11 @@ def test_every_run_builds_at_every_scale_and_no_two_are_the_same(name: str) -> N
     experiment = EXPERIMENTS.get(name)
     for scale, setting in SCALES.items():
         runs = experiment.runs(scale)
-        assert len(runs) == setting.seeds * len(experiment.arms)
+        seeds = setting.seeds if scale == "smoke" else experiment.seeds or setting.seeds
+        assert len(runs) == seeds * len(experiment.arms)
         assert len({run_name(run.config) for run in runs}) == len(runs)
-        assert {run.config.scale for run in runs} <= {scale}
+        own = {arm.scale for arm in experiment.arms if scale != "smoke"} - {None}
+        assert {run.config.scale for run in runs} <= (own or {scale})
         # A report reads names from the runs themselves: within a task each label is one method name, and back.
         names = {(run.config.env.task, run.label, run.config.label) for run in runs}
         assert all(label == method for _, label, method in names)
