@@ -36,7 +36,7 @@ def two_rows_loss(latents: Latents | None = None, **options):
 
 
 OPTIONAL = ("not_done", "weight")
-PER_ROW = ("reward", *OPTIONAL, "value", "action_value", "window_length", "window_not_done")
+PER_ROW = ("reward", "reward_std", *OPTIONAL, "value", "action_value", "window_length", "window_not_done")
 
 
 def random_latents(batch: int = 6, d: int = 3, absent: tuple[str, ...] = OPTIONAL) -> Latents:

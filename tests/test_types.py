@@ -71,7 +71,7 @@ def test_latents_are_rows(shape):
     assert str(list(shape)) in str(caught.value)
 
 
-PER_ROW = ["reward", "not_done", "weight"]
+PER_ROW = ["reward", "reward_std", "not_done", "weight"]
 
 
 @pytest.mark.parametrize("field", PER_ROW)

@@ -13,8 +13,7 @@ from pamd.cli.main import main
 from pamd.methods import PIPELINES, names
 
 NAMED = ["sac", "deepmdp", "dbc", "dbc-det", "mico", "simsr", "simsr+pamd", "dbc-det+pamd", "simsr+mlp"]
-NAMED += ["zp", "dbc-normed", "rap", "simsr+pamd-scaled"]
-NAMED += ["dbc-det+diagonal", "simsr+adaptive-diagonal", "dbc-det+pamd-lowrank"]
+NAMED += ["dbc-normed", "rap", "dbc-det+diagonal", "simsr+adaptive-diagonal", "dbc-det+pamd-lowrank"]
 SMALL = ["--scale", "smoke", "--decisions", "60", "--threads", "1", "--no-tensorboard", "--device", "cpu"]
 
 

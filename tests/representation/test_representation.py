@@ -41,7 +41,7 @@ def test_every_method_trains_a_foreign_encoder(name: str, discrete: bool) -> Non
     losses = rep.losses(*transitions(discrete), generator=torch.Generator().manual_seed(0))
     expected = {
         "transition": rep.method.transition != "none",
-        "reward": rep.method.reward_decoder,
+        "reward": rep.method.reward_decoder or rep.method.state_reward,
         "metric": rep.method.distance is not None,
     }
     assert set(losses) == {term for term, there in expected.items() if there}

@@ -88,7 +88,7 @@ def _print_methods(console: Console, fidelity: Literal["paper", "released"], eve
     console.width = max(console.width, _WIDE)  # a terminal folds its lines more legibly than a table its cells
     console.print(table)
     if not every:
-        console.print("dbc-det, mico and simsr take any +DISTANCE in place of their comparator; --all lists them.")
+        console.print("dbc-det, mico, simsr and rap take any +DISTANCE in place of their comparator; --all lists them.")
 
 
 def _print_difference(console: Console, pair: tuple[str, str], fidelity: Literal["paper", "released"]) -> None:
