@@ -117,7 +117,7 @@ def _facts(run: Run) -> dict[str, Any]:
         **env,
         "scale": run.config["scale"],
         "decisions": run.budget,
-        "replay.capacity": run.config.get("replay", {}).get("capacity"),
+        "replay.capacity": (run.config.get("replay") or {}).get("capacity"),
     }
 
 
