@@ -9,6 +9,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Literal
 
 from pamd import methods
@@ -186,7 +187,7 @@ def configure(
             raise UnknownNameError("option of a run", key, known)
     given = RunOptions(method=method, **options).given
     for key in ("method", "learner", "fidelity", "scale", "videos"):
-        if not isinstance(given.get(key, ""), str):
+        if not isinstance(given.get(key, ""), (str, Path) if key == "videos" else str):
             raise ConfigError(f"option {key!r} of a run must be text, got {given[key]!r}")
     tree = _base(task, given)
     _merge(tree, _scale(given.get("scale", "state" if observes_states(task) else "paper")))
