@@ -12,6 +12,7 @@ from tests.training.runs import QUIET, toy
 from pamd.agent import Agent
 from pamd.config import override
 from pamd.configuration import configure
+from pamd.envs import least_shape
 from pamd.errors import ConfigError, PamdError, ResourceError
 from pamd.training import preflight, resume, train
 from pamd.training.preflight import check_run, run_needs
@@ -56,7 +57,7 @@ def test_absurd_threads_are_refused(tmp_path: Path) -> None:
 )
 def test_the_forecast_of_a_checkpoint_is_its_size(method: str, settings: tuple[str, ...]) -> None:
     config = configure("toy", method, scale="smoke", settings=settings, runtime=QUIET)
-    shape = config.env.observation_shape
+    shape = least_shape(config.env)
     agent = Agent(config.agent, observation_shape=shape, action_dim=preflight.ACTIONS, seed=0)
     weights = sum(t.numel() * t.element_size() for t in agent.nets.state_dict().values())
     stepped = [p for o in agent.optimisers.values() for group in o.param_groups for p in group["params"]]
