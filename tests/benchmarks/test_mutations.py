@@ -21,6 +21,8 @@ QUICK = {
     (f"{NEWEST}/tensors.safetensors", "one bit flipped"),
     (f"{OLDER}/state.json", "a directory instead"),
     ("checkpoints", "the two exchanged"),
+    (NEWEST, "renamed to 000000999"),
+    ("replay/rewards.f32", "one bit flipped"),
     ("replay/frames.u8", "cut to half"),
     ("replay/replay.json", "emptied"),
 }

@@ -51,14 +51,14 @@ def write(directory: Path, decisions: int, tensors: Mapping[str, Tensor], state:
         for name, data in {**contents, _COMPLETE: json.dumps(digests).encode()}.items():
             durable.write(temporary / name, data)
         # A checkpoint of the same decision is there only after a resume at that very point; it holds the same.
-        shutil.rmtree(final, ignore_errors=True)
+        _remove(final)
         temporary.rename(final)
         durable.sync_directory(directory)
     except OSError as error:
         shutil.rmtree(temporary, ignore_errors=True)
         raise ResourceError(f"cannot write a checkpoint in {directory}: {error}; the one before is unharmed") from None
     for old in all_in(directory)[KEPT:]:
-        shutil.rmtree(old, ignore_errors=True)
+        _remove(old)
     return final
 
 
@@ -92,7 +92,24 @@ def read(path: Path) -> Checkpoint:
         raise CheckpointError(f"checkpoint {path.name} is malformed: {error}") from None
     if not isinstance(state, dict):
         raise CheckpointError(f"checkpoint {path.name} is malformed: {_STATE} holds no object")
+    _check_name(path, state)
     return Checkpoint(tensors, state, path)
+
+
+def _check_name(path: Path, state: Mapping[str, Any]) -> None:
+    """A checkpoint under the name of another decision would be taken for newer, or older, than it is."""
+    budget = state.get("budget")
+    decisions = budget.get("decisions") if isinstance(budget, dict) else None
+    if decisions != int(path.name):
+        raise CheckpointError(f"checkpoint {path.name} is not of that decision: its state says {decisions}")
+
+
+def _remove(path: Path) -> None:
+    """Delete a checkpoint, or a file or link in its place."""
+    if path.is_dir() and not path.is_symlink():
+        shutil.rmtree(path, ignore_errors=True)
+    else:
+        path.unlink(missing_ok=True)
 
 
 def all_in(directory: Path) -> list[Path]:

@@ -62,8 +62,13 @@ def check_run(config: TrainConfig, directory: Path) -> None:
         raise ConfigError(f"runtime: threads must be at most {most}, got {threads}")
     needs = run_needs(config)
     _check(config, "memory", needs.memory, available_memory())
-    kept = sum(file.stat().st_size for path in checkpoint.all_in(directory / "checkpoints") for file in path.iterdir())
+    kept = sum(_size(path) for path in checkpoint.all_in(directory / "checkpoints"))
     _check(config, "disk", needs.disk, available_disk(directory) + disk_taken(directory / "replay") + kept)
+
+
+def _size(saved: Path) -> int:
+    """Bytes of a checkpoint, whatever is in its place."""
+    return sum(file.lstat().st_size for file in saved.iterdir()) if saved.is_dir() else 0
 
 
 def run_needs(config: TrainConfig) -> Needs:
