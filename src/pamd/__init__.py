@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from pamd.operators import OPERATORS, Operator, operator
     from pamd.representation import Losses, Representation
     from pamd.training import TrainConfig, load, resume, train
-    from pamd.types import Latents, Loss, Measurement, Pairs
+    from pamd.types import Extras, Latents, Loss, Measurement, Pairs, Window
 
 # Looked up on first use, so that `import pamd` and the command line do not wait for torch.
 _HOMES = {
@@ -51,6 +51,7 @@ _HOMES = {
     "ENCODERS": "pamd.encoders",
     "Encoder": "pamd.encoders",
     "EnvConfig": "pamd.envs",
+    "Extras": "pamd.types",
     "LEARNERS": "pamd.learners",
     "Latents": "pamd.types",
     "Learner": "pamd.learners",
@@ -65,6 +66,7 @@ _HOMES = {
     "PamdError": "pamd.errors",
     "Representation": "pamd.representation",
     "TrainConfig": "pamd.training",
+    "Window": "pamd.types",
     "configure": "pamd.configuration",
     "distance": "pamd.distances",
     "encoder": "pamd.encoders",
@@ -107,6 +109,7 @@ __all__ = [
     "Distance",
     "Encoder",
     "EnvConfig",
+    "Extras",
     "Latents",
     "Learner",
     "Loss",
@@ -119,6 +122,7 @@ __all__ = [
     "PamdError",
     "Representation",
     "TrainConfig",
+    "Window",
     "__version__",
     "agent",
     "augmentations",

@@ -97,30 +97,42 @@ def latents(
 
 
 def exact(
-    distances: tuple[str, ...] = ("l2", "cosine", "mico", "diagonal", "adaptive-diagonal", "pamd", "mlp"),
-    dimensions: tuple[int, ...] = (2, 4, 8, 16, 32),
-    metrics: tuple[Literal["bisimulation", "mico"], ...] = ("bisimulation", "mico"),
+    distances: tuple[str, ...] | None = None,
+    dimensions: tuple[int, ...] | None = None,
+    metrics: tuple[str, ...] | None = None,
     seeds: int = 2,
-    steps: int = 400,
+    steps: int | None = None,
+    distortion: float | None = None,
     out: Path | None = None,
     threads: int | None = None,
 ) -> None:
     """Embed exact metrics of finite MDPs with each distance: in how many dimensions, with the encoder's help or not?
 
-    Finished fits are kept. After an interruption, rerun the same command to continue.
+    With `--distortion`, the question is how many dimensions each distance needs to stay within it, over 22 MDPs,
+    against the dimension of the metrics themselves. Finished fits are kept. After an interruption, rerun the same
+    command to continue.
 
     Args:
-        out: the directory of the results (default diagnostics/exact).
+        distances: any of `pamd list distances` (default: seven of them, or all with --distortion).
+        dimensions: latent dimensions (default 2 4 8 16 32, or 1 2 3 4 6 8 with --distortion).
+        metrics: bisimulation, policy-bisimulation, mico, value, advantage, n-step, state-action or kernel (default:
+            bisimulation mico, or policy-bisimulation with --distortion).
+        seeds: fits with different seeds; with --distortion the best of them counts.
+        steps: of a fit (default 400, or 150 with --distortion).
+        distortion: at least 1, which is a perfect fit.
+        out: the directory of the results (default diagnostics/exact, or diagnostics/dimension).
     """
     from pamd import diagnostics
 
-    place = out or _within(None) / "exact"
+    place = out or _within(None) / ("exact" if distortion is None else "dimension")
+    options = {"metrics": metrics, "distances": distances, "dimensions": dimensions, "steps": steps}
+    given: dict[str, Any] = {name: value for name, value in options.items() if value is not None}
 
     def compute(progress: Steps, interrupted: bool) -> Any:
-        return diagnostics.exact(
-            metrics=metrics, distances=distances, dimensions=dimensions, seeds=seeds, steps=steps, out=place,
-            progress=progress, interrupted=interrupted,
-        )  # fmt: skip
+        common = {**given, "out": place, "progress": progress, "interrupted": interrupted}
+        if distortion is not None:
+            return diagnostics.dimension(within=distortion, seeds=seeds, **common)
+        return diagnostics.exact(seeds=seeds, **common)
 
     _run(compute, place, threads)
 

@@ -24,8 +24,9 @@ from pamd.diagnostics.matching import Head, match
 from pamd.diagnostics.pairings import Array, rank_correlation
 from pamd.diagnostics.residuals import ENCODERS
 from pamd.diagnostics.source import Progress, quiet
+from pamd.diagnostics.space import Space, quotient, space_of
 from pamd.distances import DISTANCES, Distance
-from pamd.errors import ConfigError, UnknownNameError
+from pamd.errors import ConfigError
 from pamd.exact import FiniteMDP
 
 __all__ = ["Cell", "Exact", "distortion", "embed", "exact", "relative_residual", "standard_mdps"]
@@ -33,6 +34,7 @@ __all__ = ["Cell", "Exact", "distortion", "embed", "exact", "relative_residual",
 DISTANCE_NAMES = ("l2", "cosine", "mico", "diagonal", "adaptive-diagonal", "pamd", "mlp")
 DIMENSIONS = (2, 4, 8, 16, 32)
 METRICS = ("bisimulation", "mico")
+"""Those that are embedded unless others are named; `pamd.exact.METRICS` has all of them."""
 START = 2.0
 """How far apart, typically, random latents are at first; the metric's mean is 1. Far larger, a norm is caught in bad
 minima; smaller, a trace-normalised form, which never exceeds the norm, could not reach the metric's maximum."""
@@ -69,6 +71,8 @@ class Exact:
     metrics: dict[str, Array]
     """"mdp metric" -> [S, S], mean 1 off the diagonal"""
     cells: tuple[Cell, ...]
+    spaces: tuple[Space, ...] = ()
+    """How large each metric is."""
 
 
 def distortion(d: Array, D: Array) -> float:
@@ -99,13 +103,9 @@ def standard_mdps() -> dict[str, FiniteMDP]:
 
 
 def metric_of(mdp: FiniteMDP, metric: str) -> Array:
-    """[S, S] with mean 1 off the diagonal: "bisimulation", or "mico" under the uniform policy."""
-    if metric not in METRICS:
-        raise UnknownNameError("exact metric", metric, METRICS)
-    if metric == "bisimulation":
-        D = truth.bisimulation(mdp, tolerance=1e-4)
-    else:
-        D = truth.mico(mdp, truth.uniform_policy(mdp))
+    """[S, S] with mean 1 off the diagonal: one of `pamd.exact.METRICS`, under the uniform policy."""
+    # Optimal transport is slow, and what it gives is embedded far less exactly than this.
+    D = truth.metric(metric, mdp, tolerance=1e-4 if "bisimulation" in metric else 1e-9)
     scale = D[~np.eye(len(D), dtype=bool)].mean()
     if not scale > 0:
         raise ConfigError(f"all states of the MDP are alike under {metric!r}: there is nothing to embed")
@@ -161,12 +161,13 @@ def exact(
                 tables[name], head, d, trainable=encoder == "trainable", seed=seed, pairs=fitted, steps=steps,
                 learning_rate=learning_rate,
             )  # fmt: skip
-            mdp, metric = name.rsplit(" ", 1)
+            mdp, metric = _names(name)
             ledger.add(key, _cell(mdp, metric, distance, d, encoder, seed, measured, tables[name], fitted, rest))
         progress("fitting", count + 1, len(plan))
     keys = [" ".join(map(str, part)) for part in plan]
     cells = tuple(Cell(**ledger[key]) for key in keys if key in ledger)
-    return Exact(settings, tables, cells)
+    spaces = tuple(space_of(*_names(name), quotient(D)) for name, D in tables.items())
+    return Exact(settings, tables, cells, spaces)
 
 
 def embed(
@@ -235,6 +236,12 @@ def _split(states: int, held_out: float, seed: int) -> tuple[NDArray[np.int64], 
         raise ConfigError(f"exact: {states} states make {len(pairs)} pairs; at least 3 states are needed")
     count = min(len(pairs) - 1, max(1, round(held_out * len(pairs))))
     return pairs[count:], pairs[:count]
+
+
+def _names(table: str) -> tuple[str, str]:
+    """MDP and metric of a table's name."""
+    mdp, metric = table.rsplit(" ", 1)
+    return mdp, metric
 
 
 def _digest(tables: Mapping[str, Array]) -> dict[str, float]:

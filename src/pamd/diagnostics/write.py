@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from pamd import durable
+from pamd.diagnostics.dimension import Dimension
 from pamd.diagnostics.embedding import Exact
 from pamd.diagnostics.forms import Geometry
 from pamd.diagnostics.latent_report import LatentReport
@@ -19,8 +20,14 @@ from pamd.diagnostics.residuals import Residual
 
 __all__ = ["save"]
 
-Result = Residual | Geometry | LatentReport | Exact
-KINDS: dict[type, str] = {Residual: "residual", Geometry: "geometry", LatentReport: "latents", Exact: "exact"}
+Result = Residual | Geometry | LatentReport | Exact | Dimension
+KINDS: dict[type, str] = {
+    Residual: "residual",
+    Geometry: "geometry",
+    LatentReport: "latents",
+    Exact: "exact",
+    Dimension: "dimension",
+}
 
 
 def save(result: Result, directory: Path, **about: Any) -> None:

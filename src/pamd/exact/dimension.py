@@ -82,14 +82,16 @@ def doubling_dimension(D: Array) -> float:
     Up to a constant it bounds from below the dimension in which a norm embeds D with little distortion.
     """
     D = pseudometric(D)
-    slack, most = _slack(D), 1
+    slack, most, balls = _slack(D), 1, []
     for s in range(len(D)):
         for radius in np.unique(D[s][D[s] > slack]):
-            inside = D[s] <= radius + slack
-            covers = D[:, inside] <= radius / 2 + slack
-            # A greedy cover is at least as large as the least one, which it spares us where it is small enough.
-            if _greedy_cover(covers) > most:
-                most = max(most, _least_cover(covers))
+            covers = D[:, D[s] <= radius + slack] <= radius / 2 + slack
+            balls.append((_greedy_cover(covers), covers))
+    for greedy, covers in sorted(balls, key=lambda ball: -ball[0]):
+        # A greedy cover is at least as large as the least one, so no ball from here on has more.
+        if greedy <= most:
+            break
+        most = max(most, _least_cover(covers))
     return float(np.log2(most))
 
 

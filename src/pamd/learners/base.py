@@ -51,7 +51,7 @@ class LearnerConfig:
     updates_per_decision: float = 1.0
     """Update ratio; 0.5 updates at every second decision, 2 twice at every decision."""
     n_step: int = 1
-    """Steps of the critic's return. The metric's target always takes one."""
+    """Steps of the critic's return. The metric's target has its own (operator "n-step")."""
     augmentation: AugmentationPart = field(default_factory=_no_augmentation)
     """What is done to observations before an update."""
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from pamd.errors import UnknownNameError
-from pamd.report.diagnosed import exact, geometry, latents, residual
+from pamd.report.diagnosed import dimension, exact, geometry, latents, residual
 from pamd.report.diagnosed.section import Section, load, parse_section, read_section
 
 __all__ = ["Section", "draw", "parse_section", "read_section"]
@@ -15,6 +15,7 @@ _DRAWERS = {
     "geometry": geometry.section,
     "latents": latents.section,
     "exact": exact.section,
+    "dimension": dimension.section,
 }
 
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from pamd.report.diagnosed.dimension import sizes
 from pamd.report.diagnosed.section import Picture, Section, number
 from pamd.report.figure import colour, save_figure
 from pamd.table import Table
@@ -38,7 +39,7 @@ def section(data: dict[str, Any], directory: Path) -> Section:
     return Section(
         "Exact behavioural metrics, embedded",
         paragraphs,
-        [_dimensions(cells), _by_dimension(cells)],
+        [_dimensions(cells), _by_dimension(cells), *([sizes(data["spaces"])] if data.get("spaces") else [])],
         [
             Picture("fitted", "Error on the fitted pairs against the latent dimension; mean over seeds."),
             Picture("held_out", "Error on pairs that were held out."),

@@ -1,0 +1,47 @@
+"""How large an exact metric is, as a record."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from pamd import exact as truth
+from pamd.diagnostics.pairings import Array
+from pamd.errors import ConfigError
+
+__all__ = ["Space", "quotient", "space_of"]
+
+
+@dataclass(frozen=True)
+class Space:
+    """One exact metric, and how large it is."""
+
+    mdp: str
+    metric: str
+    states: int
+    """States at distance 0 counted once."""
+    effective_dimension: float
+    doubling_dimension: float
+    radius: tuple[float, ...]
+    """In units of the mean distance."""
+    covering_number: tuple[int, ...]
+    """The number of balls at each radius."""
+
+
+def space_of(mdp: str, metric: str, D: Array) -> Space:
+    """The size of D [S, S], which `quotient` gave."""
+    covering = truth.covering(D)
+    radius, number = tuple(covering.radius.tolist()), tuple(covering.number.tolist())
+    return Space(mdp, metric, len(D), covering.slope, truth.doubling_dimension(D), radius, number)
+
+
+def quotient(D: Array) -> Array:
+    """D [S, S] without self-distances, states at distance 0 merged, mean 1 off the diagonal."""
+    D = truth.pseudometric(D)
+    close = 1e-6 * D.max(initial=0.0) >= D
+    first = np.unique(close.argmax(1))
+    D = D[np.ix_(first, first)]
+    if len(D) < 2:
+        raise ConfigError("all states of the MDP are alike under this metric: there is nothing to embed")
+    return np.asarray(D / D[np.triu_indices(len(D), 1)].mean())

@@ -1,0 +1,92 @@
+"""The dimension that a distance needs for a given distortion."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from pamd import diagnostics, exact
+from pamd.diagnostics.dimension import least_distortions, varied_mdps
+from pamd.diagnostics.matching import match
+from pamd.diagnostics.space import quotient, space_of
+from pamd.errors import ConfigError, UnknownNameError
+from pamd.report.diagnosed import draw
+
+SMALL = {
+    "corridor": exact.grid_world("...G"),
+    "garnet": exact.garnet(4, rng=np.random.default_rng(0)),
+}
+FIT: dict[str, Any] = {"seeds": 4, "steps": 150, "learning_rate": 5e-2}
+
+
+def test_points_of_a_square_need_the_plane_and_those_of_a_line_do_not() -> None:
+    points = np.array([[0.0, 0], [0, 1], [1, 0], [1, 1]])
+    square = quotient(np.linalg.norm(points[:, None] - points, axis=-1))
+    x = np.array([0.0, 1, 3])
+    line = quotient(np.abs(x[:, None] - x))  # fewer states: both are trained at once
+    one, two = (least_distortions([square, line], match("l2", d), d, within=1.05, **FIT) for d in (1, 2))
+    assert (two <= 1.05).all()
+    assert one[1] <= 1.05
+    assert one[0] > 1.5
+
+
+@pytest.mark.parametrize("name", ["l2", "coordinate"])
+def test_spaces_are_trained_apart(name: str) -> None:
+    D = quotient(exact.bisimulation(SMALL["garnet"], tolerance=1e-4))
+    fit = {**FIT, "seeds": 1, "steps": 30, "within": 1.0}
+    alone = least_distortions([D], match(name, 2), 2, **fit)
+    together = least_distortions([D, D], match(name, 2), 2, **fit)
+    np.testing.assert_allclose(together[0], alone[0], rtol=1e-5)
+    assert together[1] != together[0]  # from another start
+
+
+def test_heads_are_trained_apart() -> None:
+    D = quotient(exact.bisimulation(SMALL["garnet"], tolerance=1e-4))
+    found = least_distortions([D, D], match("diagonal", 2), 2, **{**FIT, "seeds": 1, "steps": 30, "within": 1.0})
+    assert found[0] != found[1]
+    assert np.isfinite(found).all()
+
+
+def test_states_at_distance_zero_are_one_point() -> None:
+    D = exact.mico(SMALL["garnet"], exact.uniform_policy(SMALL["garnet"]))
+    twice = quotient(np.tile(D, (2, 2)))
+    np.testing.assert_allclose(twice, quotient(D))
+    space = space_of("garnet", "mico", twice)
+    assert space.states == 4
+    assert space.covering_number[0] == 1
+    assert space.effective_dimension == pytest.approx(exact.effective_dimension(D))
+
+
+def test_fits_are_kept_and_drawn(tmp_path: Path) -> None:
+    options: dict[str, Any] = {"metrics": ["mico"], "dimensions": [1, 3], "steps": 30, "out": tmp_path}
+    first = diagnostics.dimension(SMALL, distances=["l2"], **options)
+    whole = diagnostics.dimension(SMALL, distances=["l2", "mico"], **options)
+    assert set(first.cells) < set(whole.cells)
+    assert {cell.dimension for cell in whole.cells} <= {1, 3, None}
+    assert all((cell.dimension is None) == (cell.distortion > 2) for cell in whole.cells)
+    some = diagnostics.dimension(SMALL, distances=["l2", "pamd"], interrupted=True, **options)
+    assert set(some.cells) == set(first.cells)
+    assert whole.rank_correlation.keys() == {"l2", "mico"}
+    diagnostics.save(whole, tmp_path)
+    section = draw(tmp_path)
+    assert "doubling dimension" in section.text()
+    assert (tmp_path / "dimension.png").stat().st_size > 5000
+    assert len((tmp_path / "dimension.csv").read_text().splitlines()) == 1 + len(whole.cells)
+
+
+def test_the_figure_has_more_than_twenty_mdps_that_differ() -> None:
+    mdps = varied_mdps()
+    assert len(mdps) > 20
+    assert len({mdp.transition.tobytes() for mdp in mdps.values()}) == len(mdps)
+
+
+def test_what_makes_no_sense_is_refused() -> None:
+    with pytest.raises(ConfigError, match="within must be finite and at least 1"):
+        diagnostics.dimension(SMALL, within=0.5)
+    with pytest.raises(UnknownNameError, match="Did you mean 'pamd'"):
+        diagnostics.dimension(SMALL, distances=["pamdd"])
+    with pytest.raises(ConfigError, match="nothing to embed"):
+        quotient(np.ones((3, 3)))
