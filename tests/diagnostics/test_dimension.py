@@ -37,8 +37,8 @@ def test_points_of_a_square_need_the_plane_and_those_of_a_line_do_not() -> None:
 def test_spaces_are_trained_apart(name: str) -> None:
     D = quotient(exact.bisimulation(SMALL["garnet"], tolerance=1e-4))
     fit = {**FIT, "seeds": 1, "steps": 30, "within": 1.0}
-    alone = least_distortions([D], match(name, 2), 2, **fit)
-    together = least_distortions([D, D], match(name, 2), 2, **fit)
+    alone = least_distortions([D], match(name, 4), 4, **fit)
+    together = least_distortions([D, D], match(name, 4), 4, **fit)
     np.testing.assert_allclose(together[0], alone[0], rtol=1e-5)
     assert together[1] != together[0]  # from another start
 
