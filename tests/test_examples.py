@@ -72,3 +72,26 @@ def test_diagnose_runs_at_its_smallest(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
     assert "effective rank" in done.stdout
     assert all((tmp_path / name / "section.json").is_file() for name in ("residual", "geometry", "latents", "exact"))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        (
+            "cleanrl_style_sac.py",
+            "--task toy --size 20 --steps 120 --start 60 --log-every 30 --latent-dim 8 --hidden 16",
+        ),
+        ("cleanrl_style_dqn.py", "--game corridor --steps 240 --start 60 --log-every 60 --latent-dim 8"),
+    ],
+)
+def test_a_single_file_script_runs_and_stays_short(name: str, words: str) -> None:
+    source = ROOT / "examples" / name
+    assert len(source.read_text().splitlines()) < 250
+    tiny = [*words.split(), "--batch", "8", "--method", "dbc-det+pamd"]
+    done = subprocess.run([sys.executable, str(source), *tiny], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    losses = [float(x) for x in re.findall(r"metric_loss ([\d.e+-]+)", done.stdout)]
+    rewards = [float(x) for x in re.findall(r"return ([\d.-]+)", done.stdout)]
+    assert len(losses) == len(rewards) >= 2
+    assert max(losses) < 1

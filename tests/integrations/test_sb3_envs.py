@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 import warnings
+from pathlib import Path
 from typing import Any
 
 import gymnasium
@@ -16,6 +19,8 @@ import pamd
 import pamd.integrations.gymnasium
 from pamd.cli.main import main
 from pamd.errors import ConfigError, TaskError
+
+ROOT = Path(__file__).parents[2]
 
 
 @pytest.mark.parametrize("task", ["toy", "cheetah_run"])
@@ -77,3 +82,13 @@ def test_discrete_actions_are_sent_to_dqn(task: str, tmp_path: Any, capsys: pyte
     assert not list(tmp_path.rglob("*.json"))
     with pytest.raises(TaskError, match="discrete actions: use pamd"):
         pamd.make_env(task)
+
+
+@pytest.mark.slow
+def test_the_pages_ten_lines_run(tmp_path: Any) -> None:
+    page = (ROOT / "docs" / "integrations" / "sb3.md").read_text()
+    code = page.split("```python\n")[1].split("```")[0]
+    assert len([line for line in code.splitlines() if line.strip()]) <= 10
+    done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert (tmp_path / "agent.zip").is_file()

@@ -20,8 +20,9 @@ BENCHMARKS = {
     "kills": "runs that are interrupted at random moments and resumed, compared to the byte",
     "mutations": "every file of a run damaged in many ways: what resumes exactly, and what is refused",
     "soak": "memory, descriptors and threads of a long run",
+    "integrations": "algorithms of Stable-Baselines3 with a metric beside the plain ones",
 }
 """What each measures; the module of the same name has `measure(options) -> Table`."""
 
-ON_DEMAND = ("capacity", "kills", "mutations", "soak")
-"""Run only when named: the first writes tens of gigabytes, the others take many minutes."""
+ON_DEMAND = ("capacity", "kills", "mutations", "soak", "integrations")
+"""Run only when named: one writes tens of gigabytes, one requires Stable-Baselines3, the others take many minutes."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Literal, Protocol
+from typing import Any, Literal, Protocol
 
 import torch
 from torch import Tensor
@@ -32,6 +32,9 @@ class BatchLatents(Protocol):
     def z_window(self, which: Which) -> Tensor:
         """Latents of the states in which windows end, without gradient: [B, d]."""
 
+    def once(self, name: str, compute: Callable[[], Any]) -> Any:
+        """What `compute` makes of the online latents; it runs once while the weights stand."""
+
 
 class CachedLatents:
     """What the losses read of a batch. Call `forget` after a step on the online encoder; slow copies stay valid."""
@@ -57,10 +60,18 @@ class CachedLatents:
         self._encoder, self._slow = online, slow
         self._online: dict[str, Tensor] = {} if z is None else {"z": z}
         self._fixed: dict[str, Tensor] = {}
+        self._computed: dict[str, Any] = {}
 
     def forget(self) -> None:
         """Drop what the online encoder computed: its weights have changed."""
         self._online.clear()
+        self._computed.clear()
+
+    def once(self, name: str, compute: Callable[[], Any]) -> Any:
+        """What `compute` makes of the online latents; it runs once while the weights stand."""
+        if name not in self._computed:
+            self._computed[name] = compute()
+        return self._computed[name]
 
     @property
     def features(self) -> Tensor:

@@ -162,7 +162,7 @@ class Representation(nn.Module):
         """The "transition" and "reward" terms, weighted. Both train the encoder through `latents.z`."""
         method, terms = self.method, {}
         if self.transition is not None:
-            predicted = self._predicted(latents.z, action)
+            predicted = self._prediction(latents, action)
             transition = predicted.loss(latents.z_next(method.next_latent_encoder))
             terms["transition"] = Loss(method.transition_weight * transition, {"transition_loss": transition.detach()})
             if self.reward_decoder is not None:
@@ -218,21 +218,34 @@ class Representation(nn.Module):
         if "z_window" in needs:
             fields["z_window"] = latents.z_window(method.target_encoder)
         if needs & {"next_mean", "next_std", "next_sample"}:
-            fields |= self._predict(latents.fixed_z(method.target_encoder), action, generator)
+            fields |= self._sample_next(latents, action, generator)
         if "action_reward" in needs:
             z, tried = latents.fixed_z(method.target_encoder), self._one_hot(action)[: self.operator.config.actions]
             fields["action_reward"] = action_rewards(self._predicted, self.reward_decoder, z, tried, generator)
         return Latents(z=latents.z, reward=reward, not_done=not_done, **fields)
 
+    def _prediction(self, latents: BatchLatents, action: Tensor) -> Prediction:
+        """Where the latent model leads from the online latents, with gradient."""
+        predicted: Prediction = latents.once("prediction", lambda: self._predicted(latents.z, action))
+        return predicted
+
     @torch.no_grad()
-    def _predict(self, z: Tensor, action: Tensor, generator: torch.Generator | None) -> dict[str, Tensor]:
-        """Where the latent model leads from z [B, d]: the mean, standard deviation and a sample of one member."""
-        chosen = self._predicted(z, action).member(generator)
-        fields = {"next_mean": chosen.mean[0], "next_sample": chosen.sample(generator)}
+    def _sample_next(
+        self, latents: BatchLatents, action: Tensor, generator: torch.Generator | None
+    ) -> dict[str, Tensor]:
+        """Where the latent model leads: the mean, standard deviation and a sample of one member, without gradient."""
+        which = self.method.target_encoder
+        if which == "online":
+            with torch.enable_grad():  # the transition loss shares this prediction
+                predicted = self._prediction(latents, action)
+        else:
+            predicted = self._predicted(latents.fixed_z(which), action)
+        chosen = predicted.member(generator)
+        fields = {"next_mean": chosen.mean[0].detach(), "next_sample": chosen.sample(generator).detach()}
         if self.operator is not None and "next_sample_other" in self.operator.needs:
-            fields["next_sample_other"] = chosen.sample(generator)
+            fields["next_sample_other"] = chosen.sample(generator).detach()
         if chosen.log_std is not None:
-            fields["next_std"] = chosen.log_std[0].exp()
+            fields["next_std"] = chosen.log_std[0].exp().detach()
         return fields
 
     def _predicted(self, z: Tensor, action: Tensor) -> Prediction:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -42,6 +43,7 @@ class FeatureLatents:
         known: dict[tuple[Which, str], Tensor],
     ) -> None:
         self._representation, self._extract, self._features = representation, extract, dict(known)
+        self._computed: dict[str, Any] = {}
         self._latents: dict[tuple[Which, str], Tensor] = {}
         self._z: Tensor = representation.encoder(features)
 
@@ -57,6 +59,11 @@ class FeatureLatents:
 
     def z_window(self, which: Which) -> Tensor:
         raise ConfigError("operator 'n-step' reads windows of several steps, which SB3's buffers do not give")
+
+    def once(self, name: str, compute: Callable[[], Any]) -> Any:
+        if name not in self._computed:
+            self._computed[name] = compute()
+        return self._computed[name]
 
     @torch.no_grad()
     def _latent(self, which: Which, name: str) -> Tensor:

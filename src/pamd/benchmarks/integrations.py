@@ -1,0 +1,111 @@
+"""Algorithms of Stable-Baselines3 with a behavioural metric beside the plain ones, on 84 x 84 pixels."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import gymnasium
+import numpy as np
+from gymnasium import spaces
+from numpy.typing import NDArray
+
+from pamd.benchmarks.measure import Options, interleave, milliseconds, ratio
+from pamd.table import Table
+
+__all__ = ["Frames", "make_model", "measure"]
+
+METHODS: dict[str, tuple[str, dict[str, Any]]] = {
+    "simsr+pamd": ("simsr+pamd", {}),
+    "mico": ("mico", {}),
+    "simsr+pamd, extra passes": ("simsr+pamd", {"extra_passes": True}),
+}
+RUN_STEPS = {"DQN": 8, "SAC": 2}
+"""Decisions of one run: two updates at SB3's own train_freq."""
+FIRST_STEPS = 300
+"""Decisions before the first update, so that the replay has a batch."""
+
+
+class Frames(gymnasium.Env[NDArray[np.uint8], Any]):
+    """Pictures [C, 84, 84] from a fixed store: an environment that costs next to nothing."""
+
+    def __init__(self, discrete: bool) -> None:
+        channels = 4 if discrete else 9  # Atari's four gray frames; three of RGB
+        self.observation_space = spaces.Box(0, 255, (channels, 84, 84), np.uint8)
+        self.action_space = spaces.Discrete(6) if discrete else spaces.Box(-1.0, 1.0, (6,), np.float32)
+        draw = np.random.default_rng(0)
+        self._store = draw.integers(0, 256, (16, channels, 84, 84), dtype=np.uint8)
+        self._age = 0
+
+    def reset(self, *, seed: int | None = None, options: Any = None) -> tuple[NDArray[np.uint8], dict[str, Any]]:
+        super().reset(seed=seed)
+        return self._store[0], {}
+
+    def step(self, action: Any) -> tuple[NDArray[np.uint8], float, bool, bool, dict[str, Any]]:
+        self._age += 1
+        return self._store[self._age % 16], float(self._age % 3), False, self._age % 200 == 0, {}
+
+
+def measure(options: Options) -> Table:
+    from pamd.integrations.sb3.version import require_sb3
+
+    require_sb3()
+    rows = [
+        row
+        for algorithm in ("DQN", "SAC")
+        for policy in ("CnnPolicy", "LatentPolicy")
+        for row in _rows(algorithm, policy, options)
+    ]
+    notes = (
+        "x plain: the time of the algorithm with the metric over that of plain SB3 with the same policy, in the same"
+        " turns; median (quartiles). Settings are SB3's own: batches of 32 (DQN) and 256 (SAC).",
+        "update: one call of train. run: learn, with acting and replay, at SB3's own train_freq (an update every 4"
+        " decisions for DQN, every one for SAC), in an environment that costs next to nothing.",
+        "By default no encoder runs that the plain update does not run, but for MICo's right-hand side (the target"
+        " network reads the states). With extra passes, simsr+pamd's slow latents of the states and online latents of"
+        " the next states cost a pass each.",
+    )
+    title = f"Stable-Baselines3 with a metric, 84 x 84 pixels, {options.threads} threads"
+    return Table.from_records("integrations", title, rows, notes)
+
+
+def make_model(algorithm: str, policy: str, method: str | None, **options: Any) -> Any:
+    """An algorithm of SB3, plain or with a metric, whose replay holds enough for a batch."""
+    import stable_baselines3
+
+    from pamd.integrations.sb3 import with_metric
+    from pamd.integrations.sb3.policies import LATENT_POLICIES
+
+    cls: Any = getattr(stable_baselines3, algorithm)
+    built: Any = LATENT_POLICIES[algorithm] if policy == "LatentPolicy" else policy
+    made = cls if method is None else with_metric(cls, method, **options)
+    env = Frames(discrete=algorithm == "DQN")
+    model = made(built, env, seed=0, device="cpu", buffer_size=FIRST_STEPS, learning_starts=FIRST_STEPS)
+    return model.learn(FIRST_STEPS)
+
+
+def _rows(algorithm: str, policy: str, options: Options) -> list[dict[str, Any]]:
+    models = {"plain SB3": make_model(algorithm, policy, None)}
+    models |= {name: make_model(algorithm, policy, method, **more) for name, (method, more) in METHODS.items()}
+    runs: dict[str, Callable[[], object]] = {}
+    for name, model in models.items():
+        runs[f"update {name}"] = _update(model)
+        runs[f"run {name}"] = _run(model, RUN_STEPS[algorithm])
+    seconds = interleave(runs, options.repetitions)
+    rows = []
+    for name in models:
+        row: dict[str, Any] = {"algorithm": algorithm, "policy": policy, "method": name}
+        for kind, scale in (("update", 1), ("run", RUN_STEPS[algorithm])):
+            spent = seconds[f"{kind} {name}"]
+            row["update ms" if kind == "update" else "run, ms a decision"] = round(milliseconds(spent) / scale, 1)
+            row[f"{kind}, x plain"] = str(ratio(spent, seconds[f"{kind} plain SB3"]))
+        rows.append(row)
+    return rows
+
+
+def _update(model: Any) -> Callable[[], object]:
+    return lambda: model.train(gradient_steps=1, batch_size=model.batch_size)
+
+
+def _run(model: Any, steps: int) -> Callable[[], object]:
+    return lambda: model.learn(steps, reset_num_timesteps=False)
