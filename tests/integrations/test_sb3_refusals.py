@@ -94,6 +94,12 @@ def test_a_latent_extractor_of_another_space() -> None:
         make("SAC", "LatentPolicy", policy_kwargs=kwargs)
 
 
+def test_a_latent_policy_without_pictures() -> None:
+    env = Blank(spaces.Box(-1, 1, (4,), np.float32), spaces.Discrete(2))
+    with pytest.raises(ConfigError, match=r"LatentCNN reads pictures \[C, H, W\], got observations \[4\]"):
+        with_metric(DQN, METHOD)("LatentPolicy", env, buffer_size=10)
+
+
 def test_arguments_of_with_metric() -> None:
     with pytest.raises(ConfigError, match=r"requires one of SAC, TD3, DQN, PPO, or a subclass, got A2C"):
         with_metric(A2C, METHOD)

@@ -198,6 +198,22 @@ def test_a_terminated_episode_has_no_discounted_term() -> None:
     assert target_mean() > gap
 
 
+def test_the_latent_model_runs_once_where_both_losses_read_online_latents() -> None:
+    def runs(**fields: Any) -> int:
+        method = pamd.method("simsr+pamd", latent_dim=D, **fields)
+        rep = pamd.Representation(method, encoder=plain_encoder(), action_dim=3)
+        calls: list[int] = []
+        assert rep.transition is not None
+        rep.transition.register_forward_hook(lambda *_: calls.append(1))
+        losses = rep.losses(*transitions())
+        losses.total.backward()
+        assert all(p.grad is not None for p in rep.transition.parameters())
+        return len(calls)
+
+    assert runs(target_encoder="online") == 1
+    assert runs(target_encoder="ema") == 2
+
+
 def test_wrong_inputs_are_named() -> None:
     obs, action, reward, next_obs = transitions()
     with pytest.raises(UnknownNameError, match=r"unknown distance 'pmd'\. Did you mean 'pamd'"):

@@ -109,7 +109,7 @@ class _WithMetric(_Base):
 
     def _choose_latents(self) -> None:
         """Tell a LatentCNN of the policy which latents the method reads, unless the user has."""
-        if self.policy_class not in LATENT_POLICIES.values():
+        if not issubclass(self.policy_class, tuple(LATENT_POLICIES.values())):
             return
         if self.policy_kwargs.get("features_extractor_class", LatentCNN) is LatentCNN:
             method, given = self.metric_options.method, self.policy_kwargs.get("features_extractor_kwargs", {})

@@ -13,6 +13,7 @@ from stable_baselines3.sac.policies import SACPolicy
 from stable_baselines3.td3.policies import TD3Policy
 from torch import Tensor, nn
 
+from pamd.errors import ConfigError
 from pamd.methods import LatentSpace
 from pamd.representation.latent_space import Normalise
 
@@ -35,6 +36,11 @@ class LatentCNN(BaseFeaturesExtractor):
     def __init__(
         self, observation_space: spaces.Box, latent_dim: int = 50, latent_space: LatentSpace = "layernorm"
     ) -> None:
+        if len(observation_space.shape) != 3:
+            raise ConfigError(
+                f"LatentCNN reads pictures [C, H, W], got observations {list(observation_space.shape)}; give"
+                " policy_kwargs another features_extractor_class"
+            )
         super().__init__(observation_space, latent_dim)
         self.latent_space = latent_space
         if min(observation_space.shape[1:]) >= NATURE_SIZE:
