@@ -34,17 +34,17 @@ def bench(
 ) -> None:
     """Measure beside the yardstick, the research code's way, in one process and in turns.
 
-        Args:
-            names: update, head, replay, render, distractors, pipeline, scaling, flops; none: all of these, some 20
-                minutes. Also capacity, which writes as much of a million frames as the disk of the working directory takes,
-                integrations, which requires pamd[sb3], and, about reliability, kills, mutations and soak.
-            threads: CPU threads of torch; none: all cores.
-            repetitions: turns of each measurement, after one that warms up.
-            json: a directory for one file a benchmark, with the machine's stamp; kills continues from what is there.
-            runs: kills ends after so many runs
-            minutes: kills ends after so many minutes (default 40)
-            interruptions: kills ends after so many interruptions (default 1000)
-            decisions: of the run of soak (default 20000)
+    Args:
+        names: update, head, replay, render, distractors, pipeline, scaling, flops; none: all of these, some 20
+            minutes. Also capacity, which writes as much of a million frames as the disk of the working directory takes,
+            integrations, which requires pamd[sb3], and, about reliability, kills, mutations and soak.
+        threads: CPU threads of torch; none: all cores.
+        repetitions: turns of each measurement, after one that warms up.
+        json: a directory for one file a benchmark, with the machine's stamp; kills continues from what is there.
+        runs: kills ends after so many runs
+        minutes: kills ends after so many minutes (default 40)
+        interruptions: kills ends after so many interruptions (default 1000)
+        decisions: of the run of soak (default 20000)
     """
     for name in names:
         if name not in BENCHMARKS:
