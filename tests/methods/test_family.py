@@ -152,6 +152,9 @@ def test_every_pipeline_says_where_it_comes_from() -> None:
 
 
 def test_the_ball_without_an_operator_takes_its_defaults() -> None:
-    assert method("zp").ball_scale == pytest.approx(50)
+    assert method("zp").target_bound(2.0) == pytest.approx(200)
     operator = OperatorPart("bisimulation-det", {"c_R": "1-gamma"})
-    assert method("dbc-det", operator=operator).ball_scale == pytest.approx(0.5)
+    assert method("dbc-det", operator=operator).target_bound(2.0) == pytest.approx(2)
+    assert method("rap", operator=OperatorPart("rap", {"c_R": 4.0, "gamma": 0.5})).target_bound(3.0) == pytest.approx(
+        12
+    )

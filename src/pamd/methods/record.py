@@ -22,7 +22,7 @@ LatentSpace = Literal["layernorm", "tanh", "sphere", "ball", "free"]
 """LayerNorm; LayerNorm then tanh; the unit sphere; a ball that the distance's targets fit into; no normalisation."""
 
 BallRadius = float | Literal["rewards"]
-"""A fixed radius; or the one that the rewards seen so far require (`Method.ball_scale`)."""
+"""A fixed radius; or the one that the rewards seen so far require (`Method.target_bound`)."""
 
 FROM_MODEL = frozenset({"next_mean", "next_std", "next_sample", "next_sample_other", "action_reward"})
 """The fields of `Latents` that a latent model fills."""
@@ -182,15 +182,15 @@ class Method:
             wanted.add(self.next_latent_encoder)
         return frozenset(wanted - {"online"})
 
-    @property
-    def ball_scale(self) -> float:
-        """c_R / (2 (1 - gamma c_T)): the radius of the ball for each unit of the reward range.
+    def target_bound(self, spread: float) -> float:
+        """The largest value of the operator's fixed point where rewards lie within an interval of this length.
 
-        The fixed point of the operator is at most c_R * range / (1 - gamma c_T), and two points of a ball are at most
-        two radii apart. Without an operator, its defaults count.
+        Without an operator, its defaults count.
         """
-        options = OperatorConfig() if self.operator is None else self.operator.options
-        return float(options.reward_coefficient / (2 * (1 - options.gamma * options.c_T)))
+        if self.operator is None:
+            options = OperatorConfig()
+            return options.reward_coefficient * spread / (1 - options.gamma * options.c_T)
+        return float(self.operator.cls(self.operator.options).bound(spread))
 
     @property
     def operator_needs(self) -> frozenset[str]:

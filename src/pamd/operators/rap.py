@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import torch
@@ -43,6 +44,9 @@ class Rap(Operator[OperatorConfig]):
     def target(self, latents: Latents, pairs: Pairs, distance: Distance[Any]) -> Tensor:
         """The value at which both squares agree: [P]."""
         return self._squared_gap(latents, pairs).clamp_min(0).sqrt() + self._discounted(latents, pairs, distance)
+
+    def bound(self, spread: float) -> float:
+        return math.sqrt(self.config.reward_coefficient) * spread / (1 - self.config.gamma * self.config.c_T)
 
     def squares(self, value: Tensor, latents: Latents, pairs: Pairs, distance: Distance[Any]) -> tuple[Tensor, Tensor]:
         """(value - gamma c_T d(next means))^2, and c_R ((r - r')^2 - sigma^2 - sigma'^2) without gradient: [P] each."""

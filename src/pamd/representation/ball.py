@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Callable
+
 import torch
 from torch import Tensor, nn
 
@@ -14,30 +17,27 @@ SMALLEST = 1.0
 class Ball(nn.Module):
     """z / max(|z| / radius, 1), Euclidean: [..., d] -> [..., d].
 
-    The radius is fixed, or `scale` times the range of the rewards seen so far. The range is part of the state.
+    The radius is fixed, or half of what `bound` gives for the range of the rewards seen so far: two points of a ball
+    are at most two radii apart. Range and radius are part of the state.
     """
 
     low: Tensor
     high: Tensor
+    radius: Tensor
 
-    def __init__(self, *, radius: float | None = None, scale: float = 1.0) -> None:
+    def __init__(self, *, radius: float | None = None, bound: Callable[[float], float] = float) -> None:
         super().__init__()
-        self.fixed, self.scale = radius, scale
-        self.register_buffer("low", torch.tensor(float("inf"), dtype=torch.float64))
-        self.register_buffer("high", torch.tensor(float("-inf"), dtype=torch.float64))
-
-    @property
-    def radius(self) -> Tensor:
-        """[]: the length that no latent exceeds."""
-        if self.fixed is not None:
-            return torch.full_like(self.low, self.fixed)
-        return (self.scale * (self.high - self.low)).clamp_min(SMALLEST)
+        self.fixed, self.bound = radius, bound
+        for name, value in (("low", math.inf), ("high", -math.inf), ("radius", radius or SMALLEST)):
+            self.register_buffer(name, torch.tensor(value, dtype=torch.float64))
 
     @torch.no_grad()
     def observe(self, reward: Tensor) -> None:
         """Widen the range to the rewards [B]. The radius never shrinks."""
         self.low.copy_(torch.minimum(self.low, reward.min()))
         self.high.copy_(torch.maximum(self.high, reward.max()))
+        if self.fixed is None:
+            self.radius.fill_(max(self.bound(float(self.high - self.low)) / 2, SMALLEST))
 
     def forward(self, x: Tensor) -> Tensor:
         length = torch.linalg.vector_norm(x, dim=-1, keepdim=True)

@@ -79,7 +79,7 @@ class LatentEncoder(nn.Module):
     def of_method(cls, network: nn.Module, method: Method, *, normalised: bool = False) -> LatentEncoder:
         """`network` in the latent space of `method`."""
         radius = None if isinstance(method.ball_radius, str) else method.ball_radius
-        ball = Ball(radius=radius, scale=method.ball_scale)
+        ball = Ball(radius=radius, bound=method.target_bound)
         return cls(network, method.latent_space, method.latent_dim, normalised=normalised, ball=ball)
 
     def observe(self, reward: Tensor) -> None:
