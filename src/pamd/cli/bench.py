@@ -36,7 +36,7 @@ def bench(
 
     Args:
         names: update, head, replay, render, distractors, pipeline, scaling, flops; none: all of these, some 20
-            minutes. Also capacity, which writes as much of a million frames as the disk of the working directory takes,
+            minutes. Also capacity, which writes as many of a million frames as the disk takes,
             integrations, which requires pamd[sb3], and, about reliability, kills, mutations and soak.
         threads: CPU threads of torch; none: all cores.
         repetitions: turns of each measurement, after one that warms up.
