@@ -90,3 +90,11 @@ def test_what_makes_no_sense_is_refused() -> None:
         diagnostics.dimension(SMALL, distances=["pamdd"])
     with pytest.raises(ConfigError, match="nothing to embed"):
         quotient(np.ones((3, 3)))
+
+
+def test_dimensions_in_which_a_distance_has_no_form_are_passed_over() -> None:
+    found = diagnostics.dimension(
+        {"garnet": SMALL["garnet"]}, metrics=["mico"], distances=["pamd-lowrank"], dimensions=[1, 4], steps=2
+    )
+    assert [cell.dimension for cell in found.cells] in ([4], [None])
+    assert np.isfinite(found.cells[0].distortion)

@@ -223,8 +223,12 @@ def _needs(
         left = [key for key, need in needs.items() if need.dimension is None]
         if not left:
             break
+        try:
+            head = match(name, d)
+        except ConfigError:
+            continue  # it has no form in so few dimensions
         found = least_distortions(
-            [tables[key] for key in left], match(name, d), d,
+            [tables[key] for key in left], head, d,
             within=within, seeds=seeds, steps=steps, learning_rate=learning_rate,
         )  # fmt: skip
         for key, distortion in zip(left, found.tolist(), strict=True):
