@@ -14,15 +14,12 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import torch
-from torch import Tensor
-from torch.func import functional_call, stack_module_state, vmap
 
 from pamd import exact as truth
 from pamd.config import check_whole
-from pamd.diagnostics.embedding import START
+from pamd.diagnostics.least_distortion import least_distortions
 from pamd.diagnostics.ledger import Ledger
-from pamd.diagnostics.matching import Head, match
+from pamd.diagnostics.matching import match
 from pamd.diagnostics.pairings import Array, rank_correlation
 from pamd.diagnostics.source import Progress, quiet
 from pamd.diagnostics.space import Space, quotient, space_of
@@ -30,13 +27,9 @@ from pamd.distances import DISTANCES
 from pamd.errors import ConfigError
 from pamd.exact import FiniteMDP
 
-__all__ = ["Dimension", "Need", "dimension", "least_distortions", "varied_mdps"]
+__all__ = ["Dimension", "Need", "dimension", "varied_mdps"]
 
 DIMENSIONS = (1, 2, 3, 4, 6, 8)
-SHARPNESS = (2.0, 30.0)
-"""Of the smooth maximum that stands for the distortion, at the first step and at the last."""
-CHECK_EVERY = 25
-"""Steps between two looks at the distortion itself."""
 _PLANS = {
     "corridor": "............G",
     "short corridor": ".....G",
@@ -70,17 +63,18 @@ class Dimension:
 
 
 def varied_mdps() -> dict[str, FiniteMDP]:
-    """Twenty-two MDPs of many dimensions: garnets of several branchings, and grids with and without slips."""
+    """Twenty-two MDPs of many dimensions: garnets of several branchings, and grids of two discounts."""
     rng = np.random.default_rng(0)
     garnets = {
         f"garnet {states}-{branching}": truth.garnet(states, 2, branching, rng=rng)
         for states in (8, 11)
         for branching in (1, 2, 3, 5, 7)
     }
+    # Under the uniform policy a slip changes nothing; another discount does.
     grids = {
-        f"{name}{', slips' if slip else ''}": truth.grid_world(plan, slip=slip)
+        f"{name}, gamma {gamma}": truth.grid_world(plan, gamma=gamma)
         for name, plan in _PLANS.items()
-        for slip in (0.0, 0.2)
+        for gamma in (0.9, 0.6)
     }
     return {**garnets, **grids}
 
@@ -136,76 +130,6 @@ def dimension(
             ledger.add(name, {"cells": [dataclasses.asdict(need) for need in needs]})
         cells += [Need(**cell) for cell in ledger[name]["cells"]] if name in ledger else []
     return Dimension(settings, tuple(spaces), tuple(cells), _correlations(spaces, cells))
-
-
-def least_distortions(
-    metrics: Sequence[Array],
-    head: Head,
-    latent_dim: int,
-    *,
-    within: float,
-    seeds: int,
-    steps: int,
-    learning_rate: float,
-) -> Array:
-    """The smallest distortion [M] of each D [S, S] that is seen while tables and heads are trained for it.
-
-    Every D has `seeds` tables and heads of its own, and the best of them counts. All of them are trained at once; no
-    gradient passes from one to another. Training ends as soon as every distortion is at most `within`. The loss is the
-    squared error of d / D, and then, once distances are near D, a smooth form of log distortion.
-    """
-    spaces = [D for D in metrics for _ in range(seeds)]
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(latent_dim)
-        heads = [head.build(latent_dim) for _ in spaces]
-        table = torch.randn(len(spaces), max(map(len, spaces)), latent_dim) * START / (2 * latent_dim) ** 0.5
-    (left, right, wanted), weights = _pairs(spaces, symmetric=heads[0].laws.symmetric), stack_module_state(heads)
-    groups: list[dict[str, Any]] = [{"params": [table.requires_grad_()]}]
-    if weights[0]:
-        # A network moves further than a table at the same rate.
-        groups.append({"params": list(weights[0].values()), "lr": learning_rate / 10})
-    optimiser = torch.optim.Adam(groups, lr=learning_rate, fused=True)
-    measure = vmap(lambda parameters, z, z_prime: functional_call(heads[0], parameters, (z, z_prime)))
-    rows, best = torch.arange(len(spaces))[:, None], torch.full((len(metrics),), float("inf"))
-    for step in range(steps):
-        value = measure(weights, table[rows, left], table[rows, right])
-        ratio = (value.mean(-1) if value.ndim == 3 else value) / wanted
-        if step % CHECK_EVERY == 0 or step == steps - 1:
-            best = torch.minimum(best, _distortion(ratio.detach()).view(-1, seeds).amin(1))
-            if bool((best <= within).all()):
-                break
-        optimiser.zero_grad()
-        _loss(ratio, step / steps).backward()
-        optimiser.step()
-    return np.asarray(best.numpy(), dtype=np.float64)
-
-
-def _pairs(spaces: Sequence[Array], *, symmetric: bool) -> tuple[Tensor, Tensor, Tensor]:
-    """Left and right states and distances of all pairs, [I, P] each. A smaller space repeats its first pair."""
-    indices = [np.stack(np.triu_indices(len(D), 1)) for D in spaces]
-    if not symmetric:  # it is asked to become so
-        indices = [np.concatenate([pair, pair[::-1]], axis=1) for pair in indices]
-    most = max(pair.shape[1] for pair in indices)
-    filled = [np.concatenate([pair, pair[:, :1].repeat(most - pair.shape[1], 1)], axis=1) for pair in indices]
-    wanted = np.stack([D[pair[0], pair[1]] for D, pair in zip(spaces, filled, strict=True)])
-    left, right = (torch.as_tensor(np.stack([pair[side] for pair in filled])) for side in (0, 1))
-    return left, right, torch.as_tensor(wanted, dtype=torch.float32)
-
-
-def _distortion(ratio: Tensor) -> Tensor:
-    """max / min of ratios d / D [I, P] -> [I]; infinity where one is not above 0."""
-    least, most = ratio.aminmax(dim=1)
-    return torch.where(least > 0, most / least, float("inf"))
-
-
-def _loss(ratio: Tensor, progress: float) -> Tensor:
-    """Of ratios d / D [I, P]: their squared error in the first half, then a smooth form of max log - min log."""
-    if progress < 0.5:
-        return (ratio - 1).square().mean(1).sum()
-    first, last = SHARPNESS
-    sharpness: float = first * (last / first) ** (2 * progress - 1)
-    x = sharpness * ratio.clamp(min=1e-6).log()
-    return torch.stack([torch.logsumexp(x, 1), torch.logsumexp(-x, 1)]).sum() / sharpness
 
 
 def _needs(
