@@ -194,9 +194,11 @@ def plot(out: Path) -> Path:
                 label = f"{method} ({len(curves)} seeds)"
                 axis.plot(curves[0][0][:shortest], mean, color=f"C{index}", label=label)
         axis.set(title=f"{TASKS[task]['algorithm']}, {task}", xlabel="frames", ylabel="return of 5 episodes")
-        axis.legend()
+        if axis.lines:
+            axis.legend()
     figure.tight_layout()
     figure.savefig(out / "learning-curves.png", dpi=120)
+    plt.close(figure)
     return out / "learning-curves.png"
 
 
