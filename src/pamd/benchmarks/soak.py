@@ -39,7 +39,7 @@ def measure(options: Options) -> Table:
     warm = [reading for reading in readings if reading["decisions"] >= WARM * options.decisions]
     rows = [_row(key, title, readings, warm) for key, title in COLUMNS.items()]
     notes = (
-        f"toy, simsr+pamd, {options.decisions:,} decisions, an update at every second, evaluations with a video,"
+        f"toy, simsr+pamd, {options.decisions:,} decisions, an update at every fifth, evaluations with a video,"
         f" checkpoints and TensorBoard throughout; {len(readings)} readings, warm after {WARM:.0%}.",
         "slope: a straight line through the warm readings, times their number of decisions.",
     )
@@ -60,7 +60,7 @@ def _words(runs: Path, decisions: int) -> list[str]:
         "--video": "all",
         "--runs": runs,
     }
-    sizes = ("learner.batch=16", "learner.hidden=32", "learner.updates_per_decision=0.5", "method.latent_dim=8")
+    sizes = ("learner.batch=16", "learner.hidden=32", "learner.updates_per_decision=0.2", "method.latent_dim=8")
     return [
         "train",
         "toy",

@@ -19,6 +19,7 @@ from torch import Tensor
 
 from pamd import durable
 from pamd.errors import CheckpointError, ResourceError
+from pamd.training.leftovers import remove_temporary
 
 __all__ = ["KEPT", "Checkpoint", "all_in", "newest", "read", "write"]
 
@@ -51,14 +52,14 @@ def write(directory: Path, decisions: int, tensors: Mapping[str, Tensor], state:
         for name, data in {**contents, _COMPLETE: json.dumps(digests).encode()}.items():
             durable.write(temporary / name, data)
         # A checkpoint of the same decision is there only after a resume at that very point; it holds the same.
-        _remove(final)
+        remove_temporary(final)
         temporary.rename(final)
         durable.sync_directory(directory)
     except OSError as error:
         shutil.rmtree(temporary, ignore_errors=True)
         raise ResourceError(f"cannot write a checkpoint in {directory}: {error}; the one before is unharmed") from None
     for old in all_in(directory)[KEPT:]:
-        _remove(old)
+        remove_temporary(old)
     return final
 
 
@@ -102,14 +103,6 @@ def _check_name(path: Path, state: Mapping[str, Any]) -> None:
     decisions = budget.get("decisions") if isinstance(budget, dict) else None
     if decisions != int(path.name):
         raise CheckpointError(f"checkpoint {path.name} is not of that decision: its state says {decisions}")
-
-
-def _remove(path: Path) -> None:
-    """Delete a checkpoint, or a file or link in its place."""
-    if path.is_dir() and not path.is_symlink():
-        shutil.rmtree(path, ignore_errors=True)
-    else:
-        path.unlink(missing_ok=True)
 
 
 def all_in(directory: Path) -> list[Path]:
