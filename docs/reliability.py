@@ -17,7 +17,8 @@ def page() -> str:
     """The page with its tables as the results have them."""
     text = PAGE.read_text()
     for name, table in (("kills", kills), ("mutations", mutations), ("soak", soak)):
-        written = "\n".join(table(json.loads((RESULTS / f"{name}.json").read_text())))
+        file = RESULTS / f"{name}.json"
+        written = "\n".join(table(json.loads(file.read_text()))) if file.exists() else "Not measured yet."
         marks = rf"(<!-- {name} -->\n).*?(<!-- end -->)"
         text = re.sub(marks, lambda found, written=written: f"{found[1]}{written}\n{found[2]}", text, flags=re.DOTALL)
     return text

@@ -6,6 +6,7 @@ import importlib.util
 import re
 import subprocess
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 
@@ -13,12 +14,21 @@ ROOT = Path(__file__).parents[1]
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
 
 
-def test_reference_is_up_to_date() -> None:
-    spec = importlib.util.spec_from_file_location("docs_build", ROOT / "docs" / "build.py")
+def script(name: str) -> ModuleType:
+    spec = importlib.util.spec_from_file_location(f"docs_{name}", ROOT / "docs" / f"{name}.py")
     assert spec is not None
     assert spec.loader is not None
-    build = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(build)
+    made = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(made)
+    return made
+
+
+def test_tables_of_reliability_are_those_of_the_results() -> None:
+    assert script("reliability").page() == (ROOT / "docs" / "reliability.md").read_text()
+
+
+def test_reference_is_up_to_date() -> None:
+    build = script("build")
     written = (ROOT / "docs" / "reference.md").read_text()
     # A test of this run may have registered a distance of its own.
     lines = [line for line in build.reference().splitlines() if "outside-" not in line]
