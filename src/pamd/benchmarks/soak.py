@@ -134,7 +134,7 @@ def _draw(readings: list[dict[str, Any]], path: Path) -> None:
     for axis, (key, title) in zip(figure.subplots(len(COLUMNS), sharex=True), COLUMNS.items(), strict=True):
         axis.plot([reading["decisions"] for reading in readings], [reading[key] for reading in readings])
         axis.set_ylabel(title)
-        axis.set_ylim(bottom=0)
+        axis.set_ylim(0, 1.15 * max(reading[key] for reading in readings))
         axis.axvline(WARM * readings[-1]["decisions"], color="grey", linestyle=":")
     axis.set_xlabel("decisions")
     path.parent.mkdir(parents=True, exist_ok=True)
