@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from pamd.benchmarks import kills, soak
+from pamd.benchmarks.storm import interrupt
 from pamd.benchmarks.storm.interrupt import KINDS, Kind
 from pamd.benchmarks.storm.products import differing
 from pamd.benchmarks.storm.scenarios import SCENARIOS
@@ -57,6 +58,24 @@ def test_a_full_disk_takes_half_of_a_write_and_nothing_after_it(tmp_path: Path) 
     done = child(WRITES, str(tmp_path))
     assert done.stdout.split() == ["28", "28"], done.stderr
     assert [(tmp_path / name).read_bytes() for name in "012"] == [b"0123456789", b"01234", b""]
+
+
+@pytest.mark.parametrize(
+    ("came", "code", "said", "fine"),
+    [
+        (["SIGKILL"], -9, "", True),
+        (["SIGKILL"], 0, "", True),
+        (["SIGKILL"], 1, "", False),
+        (["STOP/CONT"], 130, "", False),
+        ([], 2, "pamd: refused", False),
+        (["full disk"], 2, "pamd: No space left on device", True),
+        (["full disk"], 2, "Traceback (most recent call last):\n", False),
+        (["SIGINT twice"], 130, "Traceback (most recent call last):\nKeyboardInterrupt: \n", True),
+        (["SIGINT twice"], 130, "Traceback (most recent call last):\nKeyError: 1\n", False),
+    ],
+)
+def test_only_what_the_interruption_explains_is_fine(came: list[Kind], code: int, said: str, fine: bool) -> None:
+    assert (interrupt._problem(came, code, said) is None) == fine
 
 
 def test_every_byte_that_differs_is_counted() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import shutil
 import tempfile
@@ -42,7 +43,7 @@ def measure(options: Options) -> Table:
     references: dict[Scenario, Reference] = {}
     place = Path(tempfile.mkdtemp(prefix="pamd-kills-"))
     while len(rows) < options.runs and time.monotonic() < deadline and _total(rows) < options.interruptions:
-        number = len(rows)
+        number = next(n for n in itertools.count() if all(row["run"] != n for row in rows))
         scenario = SCENARIOS[number % len(SCENARIOS)]
         if scenario not in references:
             references[scenario] = _reference(scenario, place / "reference")

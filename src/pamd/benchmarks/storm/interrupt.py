@@ -118,6 +118,12 @@ def _signal(process: Process, kind: Kind, rng: np.random.Generator, pace: Pace) 
 
 def _problem(came: Sequence[Kind], code: int, said: str) -> str | None:
     explained = (0, *(KINDS[came[-1]] if came else ()))
-    if code in explained and _TRACEBACK not in said:
+    if code in explained and (_TRACEBACK not in said or _interpreter_interrupted(came, said)):
         return None
     return f"exit code {code} after {', '.join(came) or 'no interruption'}: {said[-2000:].strip()}"
+
+
+def _interpreter_interrupted(came: Sequence[Kind], said: str) -> bool:
+    """Whether SIGINT met Python itself, before the command began or after it ended: only Python can speak then."""
+    last = said.rstrip(": \n").endswith("KeyboardInterrupt")
+    return list(came[-1:]) == ["SIGINT twice"] and said.count(_TRACEBACK) == 1 and last
