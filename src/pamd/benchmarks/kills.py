@@ -95,7 +95,8 @@ def _storm(number: int, scenario: Scenario, reference: Reference, runs: Path, de
         slower *= 1.3 if newest == before else 0.7 if newest > before + CHECKPOINT_EVERY else 1.0
     row: dict[str, Any] = {"run": number, "scenario": scenario.name, "processes": lives, "interruptions": dict(came)}
     different = {} if problems else differing(reference.products, products(_only(runs)))
-    row |= {"bytes": sum(map(len, reference.products.values())), "different": different, "problems": problems}
+    compared = 0 if problems else sum(map(len, reference.products.values()))
+    row |= {"bytes": compared, "different": different, "problems": problems}
     if not problems and not different:
         shutil.rmtree(runs)
     return row
