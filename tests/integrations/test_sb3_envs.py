@@ -23,7 +23,7 @@ from pamd.errors import ConfigError, TaskError
 ROOT = Path(__file__).parents[2]
 
 
-@pytest.mark.parametrize("task", ["toy", "cheetah_run"])
+@pytest.mark.parametrize("task", ["toy", pytest.param("cheetah_run", marks=pytest.mark.slow)])
 def test_both_checkers_accept_a_registered_task(task: str) -> None:
     env = gymnasium.make(f"pamd/{task}-v0", size=36, frame_stack=2)
     assert env.observation_space.shape == (6, 36, 36)
