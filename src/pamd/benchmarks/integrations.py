@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -56,6 +57,8 @@ def measure(options: Options) -> Table:
     notes = (
         "x plain: the time of the algorithm with the metric over that of plain SB3 with the same policy, in the same"
         " turns; median (quartiles). Settings are SB3's own: batches of 32 (DQN) and 256 (SAC).",
+        "Times are those of the processor (all threads of the process), not of the wall: one update of SAC takes long"
+        " enough for other processes to interrupt it, which made wall times of more work shorter than those of less.",
         "update: one call of train. run: learn, with acting and replay, at SB3's own train_freq (an update every 4"
         " decisions for DQN, every one for SAC), in an environment that costs next to nothing.",
         "x SB3's CnnPolicy: over plain SB3 with its own policy. LatentPolicy has one encoder for actor and critic,"
@@ -94,7 +97,7 @@ def _rows(algorithm: str, options: Options) -> list[dict[str, Any]]:
     for (policy, name), model in models.items():
         runs[f"update {policy} {name}"] = _update(model)
         runs[f"run {policy} {name}"] = _run(model, steps)
-    seconds = interleave(runs, options.repetitions)
+    seconds = interleave(runs, options.repetitions, time.process_time)
     rows = []
     for policy, name in models:
         update, run = (seconds[f"{kind} {policy} {name}"] for kind in ("update", "run"))
@@ -103,9 +106,9 @@ def _rows(algorithm: str, options: Options) -> list[dict[str, Any]]:
                 "algorithm": algorithm,
                 "policy": policy,
                 "method": name,
-                "update ms": milliseconds(update),
+                "update, CPU ms": milliseconds(update),
                 "update, x plain": str(ratio(update, seconds[f"update {policy} {PLAIN}"])),
-                "ms a decision": round(milliseconds(run) / steps, 3),
+                "CPU ms a decision": round(milliseconds(run) / steps, 3),
                 "run, x plain": str(ratio(run, seconds[f"run {policy} {PLAIN}"])),
                 "run, x SB3's CnnPolicy": str(ratio(run, seconds[f"run CnnPolicy {PLAIN}"])),
             }

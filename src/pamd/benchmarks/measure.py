@@ -74,15 +74,17 @@ def write_measured(table: Table, path: Path, options: Options) -> None:
     durable.write(path, (json.dumps(content, indent=1) + "\n").encode())
 
 
-def interleave(runs: Mapping[str, Callable[[], object]], repetitions: int) -> dict[str, list[float]]:
+def interleave(
+    runs: Mapping[str, Callable[[], object]], repetitions: int, clock: Callable[[], float] = time.perf_counter
+) -> dict[str, list[float]]:
     """Seconds of each run in each turn. All run once in a turn, so that a busy machine slows them equally."""
     seconds: dict[str, list[float]] = {name: [] for name in runs}
     for turn in range(repetitions + 1):
         for name, run in runs.items():
-            start = time.perf_counter()
+            start = clock()
             run()
             if turn:  # the first one warms up
-                seconds[name].append(time.perf_counter() - start)
+                seconds[name].append(clock() - start)
     return seconds
 
 
