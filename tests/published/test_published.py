@@ -53,7 +53,7 @@ def test_what_others_report_is_counted_in_frames() -> None:
 
 def test_what_is_read_off_a_figure_says_so() -> None:
     read = found("fig-trace", "walker_run", "simsr+pamd (no trace)")
-    assert str(read) == "≈509"
+    assert str(read) == "≈502"
     assert read.error is None
     assert found("fig-video", "cheetah_run", "dbc-det").video
 

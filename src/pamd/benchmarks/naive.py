@@ -9,6 +9,7 @@ is computed in one batched product, which research code does member by member: l
 from __future__ import annotations
 
 import copy
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -131,6 +132,10 @@ class _Passes:
     @property
     def actor_z(self) -> Tensor:
         return self._latents("online", self._batch.obs)
+
+    def once(self, name: str, compute: Callable[[], Any]) -> Any:
+        """What `compute` makes, computed for every loss that reads it."""
+        return compute()
 
     def return_z(self, which: str) -> Tensor:
         return self._latents(which, self._batch.next_obs)

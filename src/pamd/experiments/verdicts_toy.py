@@ -33,7 +33,7 @@ _SMALL = (
     "encoder.strides=[2,2]",
     "learner.batch=64",
     "learner.hidden=128",
-    "learner.random_decisions=200",
+    "learner.random_decisions=64",
     "evaluate_every=250",
     "evaluate_episodes=10",
 )
