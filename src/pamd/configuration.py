@@ -186,6 +186,7 @@ def configure(
         if key not in known:
             raise UnknownNameError("option of a run", key, known)
     given = RunOptions(method=method, **options).given
+    EnvConfig(task)  # A task that is no name is refused before it is looked up.
     for key in ("method", "learner", "fidelity", "scale", "videos"):
         if not isinstance(given.get(key, ""), (str, Path) if key == "videos" else str):
             raise ConfigError(f"option {key!r} of a run must be text, got {given[key]!r}")

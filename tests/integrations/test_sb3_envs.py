@@ -77,7 +77,7 @@ def test_it_serves_in_processes_of_their_own() -> None:
 
 @pytest.mark.parametrize("task", ["gym:ALE/Pong-v5", "gym:MinAtar/Breakout-v1", "gym:CartPole-v1"])
 def test_discrete_actions_are_sent_to_dqn(task: str, tmp_path: Any, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["train", task, "--runs", str(tmp_path / "runs")]) == 2
+    assert main(["train", task, "--scale", "smoke", "--runs", str(tmp_path / "runs")]) == 2
     assert "discrete actions: use pamd.integrations.sb3 with DQN" in capsys.readouterr().err
     assert not list(tmp_path.rglob("*.json"))
     with pytest.raises(TaskError, match="discrete actions: use pamd"):
