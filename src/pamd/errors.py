@@ -11,6 +11,7 @@ __all__ = [
     "ConfigError",
     "DivergenceError",
     "DtypeError",
+    "HubError",
     "MDPError",
     "PamdError",
     "PluginWarning",
@@ -82,6 +83,10 @@ class CheckpointError(PamdError):
 
 class RunError(PamdError):
     """A run directory is missing, belongs to another config, or is in use."""
+
+
+class HubError(PamdError):
+    """An upload to a model hub failed."""
 
 
 class RunInterrupted(PamdError):  # noqa: N818  It is no error: the run was asked to stop, and can go on.

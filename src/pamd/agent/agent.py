@@ -218,6 +218,15 @@ class Agent:
         self.generator.set_state(tensors["generator"].cpu())
         self.updates = int(tensors["updates"])
 
+    def weights(self) -> dict[str, Tensor]:
+        """The weights of all networks: enough to act and to measure distances, not to continue training."""
+        return dict(self.nets.state_dict())
+
+    def load_weights(self, weights: Mapping[str, Tensor]) -> None:
+        """Load what `weights` returned; CheckpointError where it does not fit."""
+        _check_fit(self.weights(), weights)
+        self.nets.load_state_dict(weights)
+
 
 def _check_fit(own: Mapping[str, Tensor], given: Mapping[str, Tensor]) -> None:
     """CheckpointError unless the given tensors have the names, shapes and types of the agent's own."""

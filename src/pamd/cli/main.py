@@ -16,6 +16,7 @@ COMMANDS = {
     "resume": ("pamd.cli.train", "resume", "continue an interrupted run, or extend a finished one"),
     "eval": ("pamd.cli.train", "evaluate", "evaluate a run's newest checkpoint and record a video"),
     "verify": ("pamd.cli.verify", "verify", "check every file of runs; --repair does what is safe"),
+    "export": ("pamd.cli.export", "export", "write a trained agent for others: weights, config, model card"),
     "report": ("pamd.cli.report", "report", "an HTML page about runs, beside the paper's numbers"),
     "sweep": ("pamd.cli.sweep", "sweep", "tasks x methods x seeds, on this machine, Ray or Slurm"),
     "reproduce": ("pamd.cli.reproduce", "reproduce", "run and build a table or figure of the paper"),

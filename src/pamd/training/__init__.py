@@ -3,8 +3,20 @@
 from __future__ import annotations
 
 from pamd.training.config import Runtime, TrainConfig, prepare, run_name
+from pamd.training.export import export_run
 from pamd.training.loop import resume, train
 from pamd.training.run import RunDirectory
 from pamd.training.trained import Trained, load
 
-__all__ = ["RunDirectory", "Runtime", "TrainConfig", "Trained", "load", "prepare", "resume", "run_name", "train"]
+__all__ = [
+    "RunDirectory",
+    "Runtime",
+    "TrainConfig",
+    "Trained",
+    "export_run",
+    "load",
+    "prepare",
+    "resume",
+    "run_name",
+    "train",
+]

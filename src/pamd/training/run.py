@@ -17,6 +17,7 @@ from pamd import durable
 from pamd.errors import ResourceError, RunError, nearest
 from pamd.training import checkpoint
 from pamd.training.config import Runtime, TrainConfig, config_text, read_config, run_name
+from pamd.training.exported import is_export
 from pamd.training.versions import versions
 
 __all__ = ["RunDirectory", "lock", "write_atomically"]
@@ -89,6 +90,8 @@ class RunDirectory:
             hint = nearest(path.name, siblings)
             meant = f" Did you mean {path.parent / hint}?" if hint else ""
             raise RunError(f"{path} is not a run directory: it has no config.json.{meant}")
+        if is_export(path):
+            raise RunError(f"{path} is an export, not a run directory: it has weights, but no checkpoints or replay")
         config = read_config(file)
         if runtime is not None:
             config = dataclasses.replace(config, runtime=runtime)

@@ -1,4 +1,4 @@
-"""A trained agent from its run directory: the one place where checkpoints become agents."""
+"""A trained agent from its run directory or an export: the one place where checkpoints become agents."""
 
 from __future__ import annotations
 
@@ -12,11 +12,12 @@ from numpy.typing import NDArray
 from pamd.agent import Agent
 from pamd.distances import Distance
 from pamd.envs import build_env
-from pamd.errors import CheckpointError
+from pamd.errors import CheckpointError, ReplayError
 from pamd.replay import Replay
 from pamd.representation import Representation
 from pamd.training import checkpoint
 from pamd.training.config import TrainConfig
+from pamd.training.exported import is_export, read_export
 from pamd.training.run import RunDirectory
 from pamd.training.session import check_config
 
@@ -31,7 +32,7 @@ class Trained:
     """The agent of a run's newest whole checkpoint, and what belongs to it."""
 
     path: Path
-    """The run directory."""
+    """The run directory, or the export."""
     config: TrainConfig
     agent: Agent
     checkpoint: str
@@ -64,11 +65,15 @@ class Trained:
 
     def replay(self) -> Replay:
         """The run's replay, read-only and memory-mapped."""
+        if is_export(self.path):
+            raise ReplayError(f"{self.path} is an export and has no replay; use the run directory")
         return Replay.open(self.path / "replay", read_only=True, storage="mmap")
 
 
 def load(run: str | Path) -> Trained:
-    """The trained agent of a run directory."""
+    """The trained agent of a run directory, or of an export (`pamd export`)."""
+    if is_export(Path(run)):
+        return _load_export(Path(run))
     opened = RunDirectory.open(Path(run))
     found, complaints = checkpoint.newest(opened.checkpoints)
     if found is None:
@@ -83,6 +88,20 @@ def load(run: str | Path) -> Trained:
         first = f"{type(error).__name__}: {error}".splitlines()[0]
         raise CheckpointError(f"checkpoint {place.name} of {run} does not fit the run's config: {first}") from None
     return Trained(opened.path, config, agent, place.name, tuple(complaints))
+
+
+def _load_export(path: Path) -> Trained:
+    """No environment is built: an export can be loaded where the simulator or the background videos are missing."""
+    found = read_export(path)
+    config = found.config
+    shape, action_dim = found.observation_shape, found.action_dim
+    try:
+        agent = Agent(config.agent, observation_shape=shape, action_dim=action_dim, seed=config.seed)
+        agent.load_weights(found.weights)
+    except Exception as error:  # whatever the files hold
+        first = f"{type(error).__name__}: {error}".splitlines()[0]
+        raise CheckpointError(f"the weights in {path} do not fit its config: {first}") from None
+    return Trained(path, config, agent, f"{found.budget.decisions:09d}")
 
 
 def _agent(config: TrainConfig) -> Agent:

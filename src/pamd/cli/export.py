@@ -1,0 +1,48 @@
+"""`pamd export`."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import tyro
+
+from pamd.errors import ConfigError
+
+__all__ = ["export"]
+
+
+def export(
+    run: Annotated[Path, tyro.conf.Positional],
+    directory: Annotated[Path, tyro.conf.Positional],
+    /,
+    *,
+    push_to_hub: Annotated[str | None, tyro.conf.arg(metavar="OWNER/NAME")] = None,
+    private: bool = False,
+) -> None:
+    """Write a trained agent as a small directory: weights, config, returns, videos and a model card.
+
+    `pamd.load(DIRECTORY)` and `pamd eval DIRECTORY` read it. It has no replay and no optimizer states.
+
+    Args:
+        run: a run directory
+        directory: where to write the export; must be new or empty
+        push_to_hub: also upload the export to this repository of the Hugging Face hub
+        private: create the repository as a private one
+    """
+    from pamd.training import hub
+    from pamd.training.export import export_run
+
+    if private and push_to_hub is None:
+        raise ConfigError("--private requires --push-to-hub OWNER/NAME")
+    client = None
+    if push_to_hub is not None:  # before any work
+        hub.check_repo(push_to_hub)
+        client = hub.hub_client()
+    written = export_run(run, directory, repo=push_to_hub)
+    if not (written / "replay.mp4").exists():
+        sys.stderr.write(f"note: the run has no video; `pamd eval {run}` records one before an export\n")
+    sys.stdout.write(f"{written}\n")
+    if client is not None and push_to_hub is not None:
+        sys.stdout.write(hub.push(written, push_to_hub, client, private=private) + "\n")

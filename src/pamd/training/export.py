@@ -1,0 +1,115 @@
+"""`pamd export`: a trained agent as a small directory that can be published."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+import re
+import shutil
+from pathlib import Path
+from typing import Any
+
+from pamd import durable
+from pamd.errors import ResourceError, RunError
+from pamd.training import checkpoint
+from pamd.training.card import PREVIEW, CardFacts, model_card
+from pamd.training.config import Runtime, TrainConfig, config_text
+from pamd.training.exported import WEIGHTS, weights_file
+from pamd.training.log import split_log
+from pamd.training.progress import read_progress
+from pamd.training.run import RunDirectory
+from pamd.training.trained import load
+
+__all__ = ["export_run"]
+
+_VIDEO = re.compile(r"(evaluated-)?([0-9]{9,18})\.mp4")
+
+
+def export_run(run: str | Path, directory: str | Path, *, repo: str | None = None) -> Path:
+    """Write the newest whole checkpoint of a run as weights, config, evaluations, videos and a model card.
+
+    `directory` must be new or empty. It is complete or absent: it is written under another name and renamed last.
+    `repo` is the OWNER/NAME that the model card names.
+    """
+    final = Path(directory)
+    _check_new(final)
+    opened = RunDirectory.open(Path(run))
+    files = _files(opened, repo)
+    temporary = final.absolute().with_name(f".{final.absolute().name}.{os.getpid()}")
+    try:
+        for name, content in files.items():
+            (temporary / name).parent.mkdir(parents=True, exist_ok=True)
+            durable.write(temporary / name, content)
+        final.parent.mkdir(parents=True, exist_ok=True)
+        temporary.rename(final)  # replaces an empty directory
+        durable.sync_directory(final.absolute().parent)
+    except OSError as error:
+        raise ResourceError(f"cannot write the export {final}: {error}") from None
+    finally:
+        shutil.rmtree(temporary, ignore_errors=True)
+    return final
+
+
+def _check_new(directory: Path) -> None:
+    if directory.is_symlink() or (directory.exists() and not directory.is_dir()):
+        raise RunError(f"{directory} must be a new or empty directory, and it is a file or a link")
+    if directory.is_dir() and any(directory.iterdir()):
+        raise RunError(f"{directory} must be a new or empty directory, and it has files in it")
+    durable.check_directory(directory.absolute().parent, "the parent of the export")
+
+
+def _files(run: RunDirectory, repo: str | None) -> dict[str, bytes]:
+    """The content of every file of the export, by its path."""
+    trained = load(run.path)
+    saved = checkpoint.read(run.checkpoints / trained.checkpoint)
+    budget = read_progress(saved).budget
+    config = _published(trained.config)
+    text = config_text(config)
+    weights = weights_file(
+        trained.agent.weights(),
+        json.loads(text),
+        observation_shape=trained.agent.observation_shape,
+        action_dim=trained.agent.action_dim,
+        budget=budget,
+    )
+    rows, _ = split_log(run.path / "eval.jsonl", saved.state["logs"]["eval"])
+    videos = _videos(run.video, budget.decisions)
+    evaluations = [json.loads(row) for row in rows.splitlines()]
+    card = model_card(CardFacts(config, budget, evaluations, list(videos), _versions(run.path), repo))
+    return {
+        "README.md": card.encode(),
+        "config.json": text.encode(),
+        WEIGHTS: weights,
+        "eval.jsonl": rows,
+        **{name: durable.read(path) for name, path in videos.items()},
+    }
+
+
+def _published(config: TrainConfig) -> TrainConfig:
+    """The config without what belongs to the machine: how the run was executed, and where the videos are."""
+    distractor = config.env.distractor
+    if distractor is not None and distractor.train:
+        distractor = dataclasses.replace(distractor, videos=None)
+    env = dataclasses.replace(config.env, distractor=distractor)
+    return dataclasses.replace(config, env=env, runtime=Runtime())
+
+
+def _videos(directory: Path, decisions: int) -> dict[str, Path]:
+    """The videos up to the checkpoint, by their path in the export; the newest is the preview."""
+    if not directory.is_dir() or directory.is_symlink():
+        return {}
+    found = [(int(match[2]), path) for path in directory.iterdir() if (match := _VIDEO.fullmatch(path.name))]
+    shown = sorted((at, path) for at, path in found if at <= decisions and path.is_file() and not path.is_symlink())
+    if not shown:
+        return {}
+    *older, (_, newest) = shown
+    return {PREVIEW: newest, **{f"video/{path.name}": path for _, path in reversed(older)}}
+
+
+def _versions(run: Path) -> dict[str, Any]:
+    """The newest entry of versions.json; {} where none can be read."""
+    try:
+        return dict(json.loads(durable.read(run / "versions.json"))[-1])
+    except (OSError, ValueError, TypeError, LookupError, RecursionError):
+        return {}
