@@ -11,13 +11,14 @@ from typing import Any
 import pytest
 import torch
 from hypothesis import strategies as st
+from safetensors import safe_open
 from safetensors.torch import load as load_tensors
 from safetensors.torch import save
 from tests.fuzz.inputs import JSON, as_json, changed_trees, damaged
 from tests.fuzz.runner import amounts, feed
 
 from pamd.sweep.state import read_state
-from pamd.training import RunDirectory, checkpoint
+from pamd.training import RunDirectory, checkpoint, export_run, load
 from pamd.training.log import Logs
 from pamd.training.session import Session
 
@@ -114,6 +115,28 @@ def test_tensors(amount: int, copied: Path) -> None:
     outcome = feed(target, changed_tensors(tensors), amount)
     session.close()
     assert outcome["refused"] > outcome["accepted"]
+
+
+@amounts
+def test_exports(amount: int, run: Path, tmp_path: Path) -> None:
+    exported = export_run(run, tmp_path / "exported")
+    contents = {name: (exported / name).read_bytes() for name in ("config.json", "model.safetensors")}
+    weights = load_tensors(contents["model.safetensors"])
+    with safe_open(exported / "model.safetensors", framework="pt") as file:
+        described = json.loads(file.metadata()["pamd"])
+
+    def target(given: tuple[str, bytes]) -> None:
+        name, data = given
+        for file, content in contents.items():
+            (exported / file).write_bytes(content)
+        (exported / name).write_bytes(data)
+        load(exported)
+
+    metadata = changed_trees(described).map(lambda tree: save(weights, {"pamd": as_json(tree).decode()}))
+    configs = changed_trees(json.loads(contents["config.json"])).map(as_json)
+    files = {"config.json": configs, "model.safetensors": st.one_of(metadata, changed_tensors(weights))}
+    inputs = st.sampled_from(sorted(files)).flatmap(lambda name: st.tuples(st.just(name), files[name]))
+    assert feed(target, inputs, amount)["refused"] > 0
 
 
 STATUS = {"state": "finished", "pid": 1, "time": 1.5, "decisions": 40, "frames": 80, "updates": 40, "error": "none"}

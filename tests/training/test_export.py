@@ -224,15 +224,49 @@ def test_malformed_metadata_is_named(exported: Path, tmp_path: Path, described: 
         pamd.load(broken)
 
 
+def metadata(exported: Path) -> dict[str, str]:
+    with safe_open(exported / "model.safetensors", framework="pt") as file:
+        found: dict[str, str] = file.metadata()
+    return found
+
+
 def test_weights_that_do_not_fit_are_named(exported: Path, tmp_path: Path) -> None:
     broken = copied(exported, tmp_path / "broken")
     weights = load_file(exported / "model.safetensors")
-    with safe_open(exported / "model.safetensors", framework="pt") as file:
-        metadata = file.metadata()
     name = sorted(weights)[0]
-    save_file({k: v for k, v in weights.items() if k != name}, broken / "model.safetensors", metadata)
+    renamed = {f"{k}.other" if k == name else k: v for k, v in weights.items()}
+    save_file(renamed, broken / "model.safetensors", metadata(exported))
     with pytest.raises(CheckpointError, match=re.escape(f"the tensor {name!r} is missing")):
         pamd.load(broken)
+    save_file({k: v for k, v in weights.items() if k != name}, broken / "model.safetensors", metadata(exported))
+    with pytest.raises(CheckpointError, match=r"take [\d,]+ bytes, got weights of [\d,]+"):
+        pamd.load(broken)
+
+
+@pytest.mark.parametrize(
+    ("field", "value"), [("observation_shape", [9, 10**6, 10**6]), ("action_dim", 10**9), ("action_dim", -1)]
+)
+def test_sizes_that_are_not_those_of_the_weights_allocate_nothing(
+    exported: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, field: str, value: object
+) -> None:
+    broken = copied(exported, tmp_path / "broken")
+    described = {**json.loads(metadata(exported)["pamd"]), field: value}
+    weights = load_file(exported / "model.safetensors")
+    save_file(weights, broken / "model.safetensors", {"format": "pt", "pamd": json.dumps(described)})
+    monkeypatch.setattr("pamd.training.trained.Agent", None)
+    with pytest.raises((CheckpointError, ConfigError), match=r"do not fit its config|whole number of at least 0"):
+        pamd.load(broken)
+
+
+def test_the_code_of_the_guide_runs(exported: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    guide = (Path(__file__).parents[2] / "docs" / "export.md").read_text()
+    code, *_ = re.findall(r"```python\n(.*?)```", guide, re.DOTALL)
+    monkeypatch.chdir(exported.parent)
+    assert exported.name == "agent"
+    names: dict[str, Any] = {}
+    exec(code, names)
+    assert names["action"].shape == (2,)
+    assert names["distance"].shape == (1,)
 
 
 class FakeClient:

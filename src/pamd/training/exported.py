@@ -13,6 +13,7 @@ from typing import Any
 
 from torch import Tensor
 
+from pamd.config import check_whole
 from pamd.errors import CheckpointError
 from pamd.training.config import TrainConfig, identity_digest, parse_config, tree_identity
 from pamd.types import Budget
@@ -56,7 +57,7 @@ def weights_file(
         "observation_shape": list(observation_shape),
         "action_dim": action_dim,
         "budget": budget._asdict(),
-        "config": identity_digest(tree_identity(tree)),
+        "config": _digest(tree),
         "version": __version__,
     }
     contiguous = {name: value.detach().cpu().contiguous() for name, value in weights.items()}
@@ -71,7 +72,7 @@ def read_export(path: Path) -> Exported:
         with safe_open(path / WEIGHTS, framework="pt") as file:
             metadata = file.metadata() or {}
             weights = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118  It is not a mapping.
-    except (OSError, SafetensorError, ValueError, RuntimeError) as error:
+    except (OSError, SafetensorError, ValueError, KeyError, RuntimeError, TypeError) as error:
         raise CheckpointError(f"{path / WEIGHTS} cannot be read: {error}") from None
     if "pamd" not in metadata:
         raise CheckpointError(f"{path / WEIGHTS} was not written by `pamd export`")
@@ -82,10 +83,20 @@ def read_export(path: Path) -> Exported:
     config = parse_config(tree, str(path / "config.json"))
     try:
         described = json.loads(metadata["pamd"])
-        shape, digest = tuple(int(size) for size in described["observation_shape"]), str(described["config"])
-        action_dim, budget = int(described["action_dim"]), Budget(**described["budget"])
+        shape, budget = tuple(described["observation_shape"]), Budget(**described["budget"])
+        action_dim, digest = described["action_dim"], described["config"]
     except (ValueError, TypeError, KeyError, RecursionError) as error:
         raise CheckpointError(f"{path / WEIGHTS} is malformed: {type(error).__name__}: {error}") from None
-    if identity_digest(tree_identity(tree)) != digest:
+    for number in (*shape, action_dim, *budget):
+        check_whole(WEIGHTS, "every size and count", number, 0)
+    if _digest(tree) != digest:
         raise CheckpointError(f"{path / 'config.json'} was edited after the export: the weights are of another config")
     return Exported(config, weights, shape, action_dim, budget)
+
+
+def _digest(tree: Mapping[str, Any]) -> str:
+    """The digest of the config as it is written, which a later version with more fields finds, too."""
+    try:
+        return identity_digest(tree_identity(tree))
+    except (KeyError, TypeError):  # a field was removed, and its default stands in the config that was parsed
+        return ""

@@ -15,13 +15,13 @@ from torch.overrides import TorchFunctionMode
 from pamd.agent import AgentConfig, build_parts, stepped_parameters
 from pamd.config import to_tree
 from pamd.envs import least_shape, observes_states
-from pamd.errors import ConfigError, ResourceError
+from pamd.errors import CheckpointError, ConfigError, ResourceError
 from pamd.replay import available_disk, available_memory, disk_taken, forecast
 from pamd.training import checkpoint
 from pamd.training.config import TrainConfig
 from pamd.training.session import device_of, replay_plan
 
-__all__ = ["Needs", "check_run", "run_needs"]
+__all__ = ["Needs", "check_run", "check_weights", "run_needs"]
 
 ACTIONS = 1
 """The least number of actions: the task's own is known only after it has been built, and changes little."""
@@ -77,7 +77,7 @@ def run_needs(config: TrainConfig) -> Needs:
     capacity, margin = replay_plan(config)
     dtype = "float32" if observes_states(config.env.task) else "uint8"
     replay = forecast(capacity, (channels // config.env.frame_stack, *rest), ACTIONS, margin, dtype)
-    sizes = _sizes(config)
+    sizes = _sizes(config, least_shape(config.env), ACTIONS)
     saved = sizes.weights + sizes.moments
     memory = {"replay": replay.bytes_memory, "checkpoints": saved}
     if device_of(config.runtime.device).type == "cpu":
@@ -95,22 +95,29 @@ class _Sizes(NamedTuple):
     features: int
 
 
-def _sizes(config: TrainConfig) -> _Sizes:
+def check_weights(
+    config: TrainConfig, weights: Mapping[str, torch.Tensor], observation_shape: tuple[int, ...], action_dim: int
+) -> None:
+    """CheckpointError unless the networks take as many bytes as `weights`. Nothing is allocated to find that out."""
+    expected, given = _sizes(config, observation_shape, action_dim).weights, _bytes(weights.values())
+    if expected != given:
+        raise CheckpointError(f"the networks of the config take {expected:,} bytes, got weights of {given:,}")
+
+
+def _sizes(config: TrainConfig, observation_shape: tuple[int, ...], action_dim: int) -> _Sizes:
     """The sizes of the networks. They are linear in the members of the ensemble, so two members tell them all."""
     agent, members = config.agent, config.method.ensemble
     if members <= 2:
-        return _outlined(config, agent)
-    one, two = (
-        _outlined(config, dataclasses.replace(agent, method=dataclasses.replace(agent.method, ensemble=n)))
-        for n in (1, 2)
-    )
+        return _outlined(config, agent, observation_shape, action_dim)
+    fewer = (dataclasses.replace(agent, method=dataclasses.replace(agent.method, ensemble=n)) for n in (1, 2))
+    one, two = (_outlined(config, made, observation_shape, action_dim) for made in fewer)
     return _Sizes(*(a + (members - 1) * (b - a) for a, b in zip(one, two, strict=True)))
 
 
-def _outlined(config: TrainConfig, agent: AgentConfig) -> _Sizes:
+def _outlined(config: TrainConfig, agent: AgentConfig, observation_shape: tuple[int, ...], action_dim: int) -> _Sizes:
     try:
         with torch.device("meta"), _WithoutValues():
-            parts = build_parts(agent, least_shape(config.env), ACTIONS)
+            parts = build_parts(agent, observation_shape, action_dim)
     except (RuntimeError, OverflowError, TypeError, ValueError, MemoryError) as error:
         reason = str(error).splitlines()[0]
         raise ResourceError(f"the networks cannot be built: {reason} ({_values(config, _WIDTHS)})") from None

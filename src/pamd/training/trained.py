@@ -18,6 +18,7 @@ from pamd.representation import Representation
 from pamd.training import checkpoint
 from pamd.training.config import TrainConfig
 from pamd.training.exported import is_export, read_export
+from pamd.training.preflight import check_weights
 from pamd.training.run import RunDirectory
 from pamd.training.session import check_config
 
@@ -96,6 +97,7 @@ def _load_export(path: Path) -> Trained:
     config = found.config
     shape, action_dim = found.observation_shape, found.action_dim
     try:
+        check_weights(config, found.weights, shape, action_dim)
         agent = Agent(config.agent, observation_shape=shape, action_dim=action_dim, seed=config.seed)
         agent.load_weights(found.weights)
     except Exception as error:  # whatever the files hold
