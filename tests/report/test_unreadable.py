@@ -19,8 +19,8 @@ from pamd.config import to_tree
 from pamd.configuration import configure
 from pamd.envs.distractors import DistractorConfig
 from pamd.errors import RunError
+from pamd.identity import tree_identity
 from pamd.report import page
-from pamd.report.fingerprint import identity
 from pamd.report.load import load_run, load_runs, read_runs
 from pamd.report.sections import provenance
 from pamd.training import checkpoint
@@ -221,7 +221,7 @@ def test_published_results_are_told_apart_by_the_digest_in_their_names() -> None
 
 def test_the_identity_of_a_config_is_what_a_checkpoint_holds() -> None:
     config = configure("toy", scale="smoke", distractor=DistractorConfig("noise", source="noise"))
-    assert identity(json.loads(training.config_text(config))) == training.identity(config)
+    assert tree_identity(json.loads(training.config_text(config))) == training.identity(config)
     tree = to_tree(config)
     tree["env"]["distractor"] |= {"train": ["a" * 64], "videos": "/somewhere"}
-    assert identity(tree)["env"]["distractor"]["videos"] is None
+    assert tree_identity(tree)["env"]["distractor"]["videos"] is None

@@ -1,13 +1,11 @@
 """Whether config.json is the config that a run was trained with: the copy inside its checkpoints decides.
 
-The files of a checkpoint are described in training/checkpoint.py, and the identity of a config in training/config.py.
-Both need torch, which a report does not.
+training/checkpoint.py describes the files of a checkpoint. It needs torch, which a report does not.
 """
 
 from __future__ import annotations
 
 import hashlib
-import json
 import re
 import reprlib
 from collections.abc import Mapping
@@ -16,10 +14,11 @@ from typing import Any, NamedTuple
 
 from pamd.config import tree_differences
 from pamd.errors import RunError
+from pamd.identity import identity_digest, tree_identity
 from pamd.report import files
 from pamd.report.text import parse_json
 
-__all__ = ["Verified", "identity", "verify_config"]
+__all__ = ["Verified", "verify_config"]
 
 _FIELDS = 5
 """An error names this many edited fields."""
@@ -32,16 +31,6 @@ class Verified(NamedTuple):
     """A checkpoint, or the directory's name, which holds a digest of the config; "" where nothing does."""
     notice: str = ""
     """What a reader of the report should know about the checkpoints."""
-
-
-def identity(config: Mapping[str, Any]) -> dict[str, Any]:
-    """The part of config.json that a checkpoint repeats: all but the versions, the runtime and the budget."""
-    tree = {key: value for key, value in config.items() if key not in ("layout", "pamd", "runtime", "decisions")}
-    env = tree.get("env")
-    distractor = env.get("distractor") if isinstance(env, dict) else None
-    if isinstance(distractor, dict) and distractor.get("train"):
-        tree["env"] = {**tree["env"], "distractor": {**distractor, "videos": None}}
-    return tree
 
 
 def verify_config(directory: Path, config: Mapping[str, Any]) -> Verified:
@@ -61,14 +50,14 @@ def verify_config(directory: Path, config: Mapping[str, Any]) -> Verified:
             _refuse_edits(directory, name, state, config)
             return Verified(f"checkpoint {name}")
     notice = "" if readable or not names else "no checkpoint can be read, so nothing in it can confirm config.json"
-    digest = hashlib.sha256(json.dumps(identity(config), sort_keys=True).encode()).hexdigest()[:8]
+    digest = identity_digest(tree_identity(config))
     return Verified("the digest in its name" if directory.resolve().name.endswith(f"_{digest}") else "", notice)
 
 
 def _refuse_edits(directory: Path, name: str, state: Mapping[str, Any], config: Mapping[str, Any]) -> None:
     found = [
         f"{field} was {reprlib.repr(was)} and is {reprlib.repr(now)}"
-        for field, was, now in tree_differences(state["config"], identity(config))
+        for field, was, now in tree_differences(state["config"], tree_identity(config))
     ]
     budget = state.get("budget")
     done = budget.get("decisions") if isinstance(budget, dict) else None

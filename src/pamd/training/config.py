@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
-import hashlib
 import json
 import re
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, get_args
@@ -16,6 +14,7 @@ from pamd.agent import AgentConfig, EncoderPart, Precision, Schedule
 from pamd.config import build, check_choice, check_whole, to_tree
 from pamd.envs import EnvConfig, least_shape, observes_states, prepare_env, resolve_env
 from pamd.errors import ConfigError
+from pamd.identity import identity_digest, tree_identity
 from pamd.learners import LearnerPart
 from pamd.methods import Method
 from pamd.replay import ReplayConfig
@@ -162,21 +161,6 @@ def run_name(config: TrainConfig) -> str:
 def identity(config: TrainConfig) -> dict[str, Any]:
     """What makes two runs the same computation, as plain data."""
     return tree_identity(to_tree(config))
-
-
-def tree_identity(tree: Mapping[str, Any]) -> dict[str, Any]:
-    """The identity of a config that is plain data, such as the content of a config.json."""
-    left = {name: value for name, value in tree.items() if name not in ("layout", "pamd", "runtime", "decisions")}
-    distractor = left["env"]["distractor"]
-    if distractor is not None and distractor["train"]:
-        # Videos are named by their content; where the files lie does not matter.
-        left["env"] = {**left["env"], "distractor": {**distractor, "videos": None}}
-    return left
-
-
-def identity_digest(tree: Mapping[str, Any]) -> str:
-    """The hash of an identity, with which the name of a run directory ends."""
-    return hashlib.sha256(json.dumps(tree, sort_keys=True).encode()).hexdigest()[:8]
 
 
 def config_text(config: TrainConfig) -> str:

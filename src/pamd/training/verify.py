@@ -11,11 +11,11 @@ from typing import Any, NamedTuple
 
 from pamd import durable
 from pamd.errors import CheckpointError, PamdError, RunError
+from pamd.identity import identity_digest, tree_identity
 from pamd.replay import Replay
 from pamd.table import counted
 from pamd.training import checkpoint, repair
 from pamd.training.checkpoint import Checkpoint
-from pamd.training.config import identity_digest, tree_identity
 from pamd.training.leftovers import links, temporaries
 from pamd.training.log import LOGS, split_log
 from pamd.training.progress import read_progress
