@@ -25,8 +25,9 @@ _LATEX = {
 
 _FORMULA = ("=", "+", "-", "@", "\t", "\n")
 
-_LONG = 30
-"""A browser may break a cell with more characters into lines."""
+
+_NAME = 30
+"""A longer name may be broken into lines."""
 
 
 class Quantity(ABC):
@@ -69,8 +70,10 @@ class Table:
         return [dict(zip(self.columns, row, strict=True)) for row in rows]
 
     def html(self) -> str:
-        head = "".join(f"<th scope=col>{html.escape(column)}</th>" for column in self.columns)
-        body = "".join(f"<tr>{''.join(_html_cell(_readable(value)) for value in row)}</tr>" for row in self.rows)
+        kinds = [" class=number" if numeric else "" for numeric in self._numeric()]
+        heads = zip(self.columns, kinds, strict=True)
+        head = "".join(f"<th scope=col{kind}>{html.escape(column)}</th>" for column, kind in heads)
+        body = "".join(f"<tr>{''.join(map(_html_cell, row))}</tr>" for row in self.rows)
         notes = "".join(f"<p class=note>{html.escape(note)}</p>" for note in self.notes)
         caption = f"<caption>{html.escape(self.title)}</caption>"
         table = f"<table>{caption}<thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
@@ -178,9 +181,13 @@ def _no_formula(text: str) -> str:
     return f"'{text}" if text.startswith(_FORMULA) else text
 
 
-def _html_cell(text: str) -> str:
-    kind = " class=long" if len(text) > _LONG else ""
-    return f"<td{kind}>{html.escape(text)}</td>"
+def _html_cell(value: Value) -> str:
+    """A browser may break text into lines, but no number and no short name."""
+    kind = "text" if isinstance(value, str) else "number"
+    text = _readable(value)
+    if kind == "text" and len(text) <= _NAME and " " not in text:
+        kind = "name"
+    return f"<td class={kind}>{html.escape(text)}</td>"
 
 
 def _latex(text: str) -> str:

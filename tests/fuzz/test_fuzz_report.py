@@ -15,7 +15,7 @@ from tests.fuzz.runner import amounts, feed
 from tests.report.runs import write_first_layout, write_run
 
 from pamd import published
-from pamd.report import inference, page, results
+from pamd.report import inference, page, paper, results
 from pamd.report.aggregate import compare_found
 from pamd.report.diagnosed import parse_section
 from pamd.report.load import load_run, read_runs
@@ -41,7 +41,7 @@ def runs(tmp_path: Path) -> Path:
 def show(runs: Path, changed: Path) -> None:
     """Everything on the page that comes from configs and logs; then the changed run alone, which may be refused."""
     comparison, rng = compare_found(read_runs([runs])), np.random.default_rng(0)
-    tables = [results.summary(comparison, PAPER, rng)]
+    tables = [results.summary(comparison, rng), paper.compared_table(comparison, PAPER)]
     for scale in comparison.scales:
         tables += [results.layout(comparison, scale), inference.differences(comparison, scale)]
         tables += [inference.aggregates(comparison, scale, rng), inference.improvement(comparison, scale, rng)]

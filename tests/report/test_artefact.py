@@ -41,7 +41,8 @@ def test_the_page_its_tables_and_results_json_count_the_same_seeds(tmp_path: Pat
         assert (round(mean, 2), round(error, 2), n) == (row["return"], row["standard error"], row["seeds"])
         assert int(layout[f"{row['method']} (released fidelity) n"]) == row["seeds"]
         readable = f"{mean:.1f} ± {error:.1f} (n={row['seeds']})"
-        assert text.count(f"<td>{readable}</td>") == 2  # in the summary and in the paper's layout
+        # In the summary, in the grid of tasks and methods, and beside the paper's number.
+        assert text.count(f"<td class=number>{readable}</td>") == 3
         assert readable.replace("±", r"$\pm$") in latex
     assert re.search(r"norm on cheetah_run, .*: seed 2 unfinished at 1,000 of 2,000 decisions", text)
 

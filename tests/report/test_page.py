@@ -8,6 +8,7 @@ import subprocess
 import sys
 from pathlib import Path
 from typing import Any
+from urllib.parse import unquote
 
 import pytest
 from tests.report.runs import DEMO, PAMD, PLAIN, write_run
@@ -16,7 +17,7 @@ from tests.training.runs import toy
 from pamd import published
 from pamd.cli.main import main
 from pamd.errors import RunError
-from pamd.report import page, sections
+from pamd.report import page, videos
 from pamd.report.figure import colour
 from pamd.training import Runtime
 from pamd.training import train as train_run
@@ -64,7 +65,15 @@ def test_the_command_on_the_page_repeats_the_run(trained: Path, tmp_path: Path) 
 def test_figures_and_tables_are_files_too(tmp_path: Path) -> None:
     page.build([DEMO], tmp_path, published=published.load("table1"))
     names = {str(path.relative_to(tmp_path)) for path in tmp_path.rglob("*") if path.is_file()}
-    tables = ("summary", "returns-cpu", "paper", "aggregates-cpu", "improvement-cpu", "differences-cpu")
+    tables = (
+        "summary",
+        "returns-cpu",
+        "paper",
+        "paper-comparison",
+        "aggregates-cpu",
+        "improvement-cpu",
+        "differences-cpu",
+    )
     for table in tables:
         assert {f"tables/{table}.csv", f"tables/{table}.tex"} <= names
     for figure in ("learning-curves", "profiles-cpu"):
@@ -75,7 +84,9 @@ def test_the_page_needs_no_network(tmp_path: Path) -> None:
     text = page.build([DEMO], tmp_path).read_text()
     addresses = re.findall(r"""(?:src|href)=["']?([^"'> ]+)""", text)
     assert len(addresses) > 4
-    assert [address for address in addresses if not address.startswith(("data:", "#"))] == []
+    files = [address for address in addresses if not address.startswith(("data:", "#"))]
+    assert len(files) == 2  # the configs of the two runs
+    assert all((tmp_path / unquote(address)).is_file() for address in files)
     assert set(re.findall(r"https?://[\w./-]*", text)) <= {"http://www.w3.org/2000/svg"}
 
 
@@ -94,7 +105,7 @@ def test_unfinished_missing_and_half_written_are_on_the_page(tmp_path: Path) -> 
         file.write('{"dec')
     text = page.build([tmp_path / "runs"], tmp_path / "out").read_text()
     assert "seed 0 failed at 1,000 of 2,000 decisions; seed 1 missing" in text
-    assert "eval.jsonl: the last line is half written and left out" in text
+    assert "eval.jsonl: the last line is incomplete and was left out" in text
     assert "No two methods finished in one setting" in text
 
 
@@ -139,7 +150,12 @@ def test_diagnostics_are_shown_as_they_were_written(tmp_path: Path) -> None:
     }
     (place / "section.json").write_text(json.dumps(section))
     text = page.build([tmp_path / "runs"], tmp_path / "out").read_text()
-    for shown in ("Geometry of &lt;G&gt;", "d = 50 &amp; more", "<td>3.2</td>", 'alt="Eigenvalues" src="data:image/'):
+    for shown in (
+        "Geometry of &lt;G&gt;",
+        "d = 50 &amp; more",
+        "<td class=name>3.2</td>",
+        'alt="Eigenvalues" src="data:image/',
+    ):
         assert shown in text
     (place / "spectrum.svg").unlink()
     (place / "spectrum.png").unlink()
@@ -152,7 +168,7 @@ def test_diagnostics_are_shown_as_they_were_written(tmp_path: Path) -> None:
 
 
 def test_a_large_video_is_linked(trained: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sections, "VIDEO_BYTES", 10)
+    monkeypatch.setattr(videos, "VIDEO_BYTES", 10)
     text = page.build([trained], tmp_path / "out").read_text()
     assert "data:video" not in text
     links = re.findall(r'href="([^"#]+\.mp4)"', text)

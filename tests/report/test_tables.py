@@ -14,7 +14,7 @@ import pytest
 from tests.report.runs import DEMO, write_run
 
 from pamd import published
-from pamd.report import inference, results
+from pamd.report import inference, paper, results
 from pamd.report.aggregate import Comparison, compare
 from pamd.report.load import load_runs
 from pamd.report.statistics import Estimate, Mean
@@ -56,9 +56,9 @@ def sweep(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_the_summary_has_three_units_and_the_paper_beside(sweep: Path) -> None:
-    table = results.summary(compared(sweep), published.load("table1"), rng())
-    first, second, third, _ = rows(table)
+def test_the_summary_has_the_budget_in_three_units(sweep: Path) -> None:
+    table = results.summary(compared(sweep), rng())
+    first, _, third, _ = rows(table)
     assert (first["task"], first["method"], first["fidelity"], first["scale"]) == (
         "cheetah_run", "dbc-det", "released", "cpu"
     )  # fmt: skip
@@ -67,31 +67,46 @@ def test_the_summary_has_three_units_and_the_paper_beside(sweep: Path) -> None:
     exact = numbers(table)[0]
     assert (exact["return mean"], exact["return standard error"], exact["return n"]) == ("320", "11.547", "3")
     assert (exact["decisions"], exact["frames"], exact["updates"]) == ("2000", "16000", "2000")
-    assert (exact["paper mean"], exact["paper error"]) == ("350", "60")
-    assert first["paper"] == "350 ± 60"
-    assert first["paper's budget"] == "1M decisions, 4M frames, 1M updates"
-    assert first["same budget and scale?"] == "no: cpu scale here, 2k decisions here, action repeat 8 here, 4 there"
-    assert second["paper"] == "524 ± 14"
-    assert third["paper"] == "—"
     assert third["seeds"] == "1 of 3"
     assert third["return"] == "500.0 (n=1)"  # one seed: no error rather than ± 0
     exact = numbers(table)[2]
     assert (exact["return mean"], exact["return standard error"], exact["return n"]) == ("500", "", "1")
-    assert (exact["seeds"], exact["seeds planned"], exact["paper mean"]) == ("1", "3", "")
+    assert (exact["seeds"], exact["seeds planned"]) == ("1", "3")
     assert any("seed 1 unfinished at 1,000 of 2,000 decisions; seed 2 missing" in note for note in table.notes)
+
+
+def test_the_paper_s_number_is_next_to_ours_with_what_differs(sweep: Path) -> None:
+    table = paper.compared_table(compared(sweep), published.load("table1"))
+    first, second = rows(table)  # the paper has no walker_walk in this table
+    assert (first["task"], first["method"], first["return"]) == ("cheetah_run", "dbc-det", "320.0 ± 11.5 (n=3)")
+    assert (first["paper"], second["paper"]) == ("350 ± 60", "524 ± 14")
+    assert first["paper's budget"] == "1M decisions, 4M frames, 1M updates"
+    assert first["same budget and scale?"] == "no: cpu scale here, 2k decisions here, action repeat 8 here, 4 there"
+    assert first["paper's source"] == "Table 1"
+    exact = numbers(table)[0]
+    assert (exact["return mean"], exact["return standard error"], exact["return n"]) == ("320", "11.547", "3")
+    assert (exact["paper mean"], exact["paper error"]) == ("350", "60")
+    assert paper.compared_table(compared(sweep), published.load("fig-video")) is None
+
+
+def test_no_number_of_the_paper_shows_a_label_of_its_source() -> None:
+    for name in published.names():
+        for row in published.load(name):
+            assert re.search(r"(Table|Figure) [1-7]", paper.place(row.source))
+            assert not re.search("tab:|fig:", paper.place(f"{row.source} {row.note}"))
 
 
 def test_small_returns_are_not_nothing(tmp_path: Path) -> None:
     for seed in range(2):
         write_run(tmp_path, "dbc-det", seed, [0, 0, 0.02 + 0.01 * seed])
-    (row,) = rows(results.summary(compared(tmp_path), [], rng()))
+    (row,) = rows(results.summary(compared(tmp_path), rng()))
     assert row["return"] == "0.025 ± 0.005 (n=2)"
     assert row["IQM"].startswith("0.025")
 
 
 def test_a_run_in_the_paper_s_setting_is_said_to_be_in_it(tmp_path: Path) -> None:
     write_run(tmp_path, values=[0.0, 5.0], every=1_000_000, decisions=1_000_000, env__action_repeat=4, scale="paper")
-    (row,) = rows(results.summary(compared(tmp_path), published.load("table1"), rng()))
+    (row,) = rows(paper.compared_table(compared(tmp_path), published.load("table1")))
     assert row["same budget and scale?"] == "yes"
 
 
@@ -99,12 +114,12 @@ def test_a_variant_is_not_taken_for_the_paper_s_method(tmp_path: Path) -> None:
     plain = write_run(tmp_path, "dbc-det+pamd", env__task="finger_spin")
     option = {"method__distance__options__trace_normalised": False}
     variant = write_run(tmp_path, "dbc-det+pamd", env__task="finger_spin", **option)
-    runs, paper = load_runs([tmp_path]), published.load("fig-trace")
-    found = rows(results.summary(compare(runs), paper, rng()))
+    runs, numbers = load_runs([tmp_path]), published.load("fig-trace")
+    found = rows(paper.compared_table(compare(runs), numbers))
     assert [row["paper"] for row in found] == ["≈860", "≈860"]
     assert all("a variant of the method here" in row["same budget and scale?"] for row in found)
     named = {"dbc-det+pamd": [plain], "dbc-det+pamd (no trace)": [variant]}
-    found = rows(results.summary(compare(runs, named), paper, rng()))
+    found = rows(paper.compared_table(compare(runs, named), numbers))
     assert [row["paper"] for row in found] == ["≈860", "≈705"]
     assert not any("variant" in row["same budget and scale?"] for row in found)
 
@@ -117,14 +132,40 @@ def test_a_video_result_is_never_beside_a_plain_one(tmp_path: Path) -> None:
         json.loads(line) | {"unseen_returns": [3.0, 5.0]} for line in (run / "eval.jsonl").read_text().splitlines()
     ]
     (run / "eval.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
-    paper = [*published.load("table1"), *published.load("fig-video")]
-    found = rows(results.summary(compared(tmp_path), paper, rng()))
-    assert [(row["task"], row["paper"], row["return, unseen backgrounds"]) for row in found] == [
-        ("cheetah_run", "350 ± 60", "—"),
-        ("cheetah_run + static", "—", "—"),
-        ("cheetah_run + video-hard", "≈248", "4.0 (n=1)"),
+    found = rows(results.summary(compared(tmp_path), rng()))
+    assert [(row["task"], row["return, unseen backgrounds"]) for row in found] == [
+        ("cheetah_run", "—"),
+        ("cheetah_run + static", "—"),
+        ("cheetah_run + video-hard", "4.0 (n=1)"),
     ]
-    assert found[2]["paper's budget"].startswith("1M decisions")
+    beside = [*published.load("table1"), *published.load("fig-video")]
+    found = rows(paper.compared_table(compared(tmp_path), beside))
+    assert [(row["task"], row["paper"]) for row in found] == [
+        ("cheetah_run", "350 ± 60"),
+        ("cheetah_run + video-hard", "≈248"),
+    ]
+    assert found[1]["paper's budget"].startswith("1M decisions")
+
+
+def test_noise_is_part_of_the_task_and_its_unseen_returns_are_named(tmp_path: Path) -> None:
+    write_run(tmp_path, env__task="state:cheetah_run")
+    run = write_run(tmp_path, env__task="state:cheetah_run", env__noise={"name": "projected", "deviation": 2.0})
+    lines = [json.loads(line) | {"unseen_returns": [3.0]} for line in (run / "eval.jsonl").read_text().splitlines()]
+    (run / "eval.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    found = rows(results.summary(compared(tmp_path), rng()))
+    assert [(row["task"], row["return, unseen noise"]) for row in found] == [
+        ("state:cheetah_run", "—"),
+        ("state:cheetah_run + projected noise", "3.0 (n=1)"),
+    ]
+    assert [setting.best for setting in compared(tmp_path).settings] == [1000.0, 1000.0]
+
+
+def test_many_methods_are_rows_so_that_the_grid_fits_on_the_page(tmp_path: Path) -> None:
+    for index in range(7):
+        write_run(tmp_path, f"method-{index}", 0, [0, 0, float(index)])
+    found = rows(results.layout(compared(tmp_path), "cpu"))
+    assert [row["method"] for row in found] == [f"method-{index} (released fidelity)" for index in range(7)]
+    assert [row["cheetah_run (2k)"] for row in found[:3]] == ["0.000 (n=1)", "1.0 (n=1)", "2.0 (n=1)"]
 
 
 def test_the_layout_keeps_scales_apart_and_budgets_in_rows(sweep: Path) -> None:

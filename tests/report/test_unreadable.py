@@ -80,7 +80,7 @@ def test_bad_runs_are_listed_beside_a_good_one(tmp_path: Path) -> None:
         assert f"{name} cannot be read and does not count; the reason is below." in text
         assert f"<code>{runs}/{name}</code>: " in text
         assert html.escape(reason) in text
-    assert "1 run, 1 method, 1 task, 1 seed." in text
+    assert "dbc-det on cheetah_run: 1 run, 1 seed, 2k decisions per run." in text
     assert "Unreadable, and not counted: config, log, no-config, repeated, same-seed." in text
 
 

@@ -149,7 +149,7 @@ def _write(
         draw(experiment.after(scale, existing))
     about = {"fidelity": fidelity, "runs planned": len(planned)}
     comparison = write_artefact(experiment, existing, out, scale, about)
-    table = results.summary(comparison, (), np.random.default_rng(0))
+    table = results.summary(comparison, np.random.default_rng(0))
     print_text("\n".join([table.text(), *table.notes]))
     for table in verdict_tables(experiment, comparison):
         table.write(out)

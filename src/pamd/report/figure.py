@@ -1,19 +1,23 @@
-"""Figures, as SVG and PNG: the same method has the same colour everywhere."""
+"""Figures as SVG and PNG in the style of the page. The same method has the same color everywhere.
+
+An SVG follows the color scheme of its reader: it holds a second set of colors for a dark page.
+"""
 
 from __future__ import annotations
 
+import contextlib
 import statistics
 import textwrap
 import zlib
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 from pamd.report.run import Curve
 
-__all__ = ["colour", "learning_curves", "plain", "save_figure"]
+__all__ = ["colour", "dark", "learning_curves", "page_style", "plain", "save_figure"]
 
-# Okabe and Ito's palette, which colour-blind readers can tell apart; black is kept for text.
+# Okabe and Ito's palette, which color-blind readers can tell apart; black is kept for text.
 PALETTE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00", "#882255", "#999933")
 NAMED = {
     "dbc": PALETTE[5],
@@ -24,7 +28,7 @@ NAMED = {
     "simsr+pamd": PALETTE[4],
     "simsr+mlp": PALETTE[6],
     "sac": PALETTE[7],
-    # Distances have the colour of the method that is known by them.
+    # A distance has the color of the method that is known by it.
     "pamd": PALETTE[0],
     "l1": PALETTE[1],
     "cosine": PALETTE[2],
@@ -33,18 +37,49 @@ NAMED = {
     "mlp": PALETTE[6],
     "pamd-lowrank": PALETTE[7],
     "l2": "#6E6E6E",
-    # The simulator's own state: no method, but it is compared with them.
+    # The simulator's own state is no method, but figures compare methods with it.
     "state": "#222222",
 }
 
 
+PNG_DPI = 150
+"""Pixels per inch of a PNG. An SVG and a PNG have the same size on the page."""
 _LONGEST = 200
 """Characters of a label in a figure."""
 
 
+INK = "#1b1b1b"
+STYLE: dict[str, Any] = {
+    **dict.fromkeys(("text.color", "axes.edgecolor", "axes.labelcolor", "xtick.color", "ytick.color"), INK),
+    **{"axes.spines.top": False, "axes.spines.right": False, "axes.axisbelow": True, "axes.titlesize": 10},
+    **{"grid.color": "#8a8a8a", "font.size": 10, "legend.frameon": False, "svg.hashsalt": "pamd"},
+}
+"""The look of every figure, in matplotlib's names."""
+DARK = {
+    INK: "#e6e6e6", "#222222": "#e6e6e6", "#333333": "#bdbdbd", "#404040": "#bdbdbd", "#595959": "#bdbdbd",
+    "#6e6e6e": "#a8a8a8", "#882255": "#d1679f",
+}  # fmt: skip
+"""On a dark page these colors would be hard to see. Keys are lower case."""
+
+
 def colour(method: str) -> str:
-    """The colour of a method, whatever else is in the figure."""
+    """The color of a method, whatever else is in the figure."""
     return NAMED.get(method) or PALETTE[zlib.crc32(method.encode()) % len(PALETTE)]
+
+
+def dark(hue: str) -> str:
+    """The color that takes the place of `hue` on a dark page."""
+    return DARK.get(hue.lower(), hue)
+
+
+@contextlib.contextmanager
+def page_style() -> Iterator[None]:
+    """The style of the page for the figures that are made inside, or by the function that it decorates."""
+    import matplotlib
+
+    matplotlib.use("Agg")
+    with matplotlib.rc_context(STYLE):
+        yield
 
 
 def plain(text: str) -> str:
@@ -52,6 +87,7 @@ def plain(text: str) -> str:
     return textwrap.shorten(text, _LONGEST, placeholder=" …").replace("$", r"\$")
 
 
+@page_style()
 def learning_curves(
     curves: Sequence[Curve], path: Path, *, baseline: float | None = None, title: str | None = None
 ) -> list[Path]:
@@ -59,9 +95,6 @@ def learning_curves(
 
     `baseline` draws a line at the return of random play.
     """
-    import matplotlib
-
-    matplotlib.use("Agg")
     from matplotlib import pyplot
 
     figure, axes = pyplot.subplots(figsize=(7.2, 4.4), layout="constrained")
@@ -80,19 +113,29 @@ def learning_curves(
     axes.set_ylabel("return of an evaluation episode")
     axes.set_title(plain(title or ", ".join(sorted({curve.task for curve in curves}))))
     axes.grid(alpha=0.25)
-    axes.spines[["top", "right"]].set_visible(False)
     # Below the axes, where it covers no curve.
     figure.legend(loc="outside lower center", ncols=3, frameon=False)
     return save_figure(figure, path)
 
 
-def save_figure(figure: Any, path: Path, dpi: int = 150) -> list[Path]:
+def save_figure(figure: Any, path: Path) -> list[Path]:
     """Write a matplotlib figure as SVG and PNG, and close it."""
     from matplotlib import pyplot
 
     path.parent.mkdir(parents=True, exist_ok=True)
     written = [path.with_name(f"{path.name}{suffix}") for suffix in (".svg", ".png")]
-    for file in written:
-        figure.savefig(file, dpi=dpi)
+    svg, png = written
+    figure.savefig(svg, facecolor="none", metadata={"Date": None})
+    svg.write_text(svg.read_text("utf-8").replace("</svg>", f"{_dark_style()}</svg>"), "utf-8")
+    figure.savefig(png, facecolor="white", dpi=PNG_DPI)
     pyplot.close(figure)
     return written
+
+
+def _dark_style() -> str:
+    rules = [
+        f'[style*="{part}: {light}"] {{ {part}: {other} !important }}'
+        for light, other in DARK.items()
+        for part in ("fill", "stroke")
+    ]
+    return f"<style>@media (prefers-color-scheme: dark) {{ {' '.join(rules)} }}</style>\n"

@@ -59,9 +59,9 @@ def aggregates(comparison: Comparison, scale: str, rng: np.random.Generator) -> 
         return None
     tasks = ", ".join(setting.name for setting in settings)
     notes = [
-        f"Over {tasks}, each at its own budget. Returns are divided by 1000, the highest of a DMControl task."
+        f"Over {tasks}, each at its own budget. Returns are divided by 1000, the highest return of a DMControl task."
         " Intervals: 95 %, bootstrap of runs within each task; none where a task has a single run."
-        " Optimality gap: how far runs stay below 1 on average; less is better."
+        " Optimality gap: mean distance of a run from 1; lower is better."
     ]
     heads = ["method", "tasks", "runs", "IQM", "optimality gap"]
     return Table(file_name(f"aggregates-{scale}"), f"All shared tasks together, {scale} scale", heads, rows, notes)
@@ -87,8 +87,9 @@ def improvement(comparison: Comparison, scale: str, rng: np.random.Generator) ->
     if not rows:
         return None
     notes = [
-        "One half: neither is better. Intervals: 95 %, bootstrap of runs within each task. An interval from below 0.5"
-        " to above it leaves the question open. A few seeds that all agree give an interval too narrow to trust."
+        "Probability that a run of the first method scores higher than a run of the second; 0.5: neither is better."
+        " Intervals: 95 %, bootstrap of runs within each task. An interval that contains 0.5 decides nothing. If a few"
+        " seeds all agree, the interval is too narrow."
     ]
     columns = ["pair", "tasks", "runs", "probability"]
     return Table(file_name(f"improvement-{scale}"), f"Probability of improvement, {scale} scale", columns, rows, notes)
@@ -105,9 +106,9 @@ def differences(comparison: Comparison, scale: str) -> Table | None:
     if not rows:
         return None
     notes = [
-        "Evaluation episodes are the same for every method with the same seed, so seeds are compared pair by pair."
-        " Intervals: 95 %, Student's t. Seeds needed: for a two-sided test at 5 % to find such a difference with"
-        " probability 0.8, if effect and spread are as observed; as rough an estimate as the spread of so few seeds."
+        "Methods with the same seed play the same evaluation episodes, so their returns are compared seed by seed."
+        " Intervals: 95 %, Student's t. Seeds needed: how many paired seeds a two-sided test at 5 % needs to find the"
+        " observed difference with probability 0.8. This is a rough estimate where seeds are few."
     ]
     columns = ["pair", "setting", "paired seeds", "difference in return", "seeds needed"]
     return Table(file_name(f"differences-{scale}"), f"Paired differences, {scale} scale", columns, rows, notes)

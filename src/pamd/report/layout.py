@@ -24,6 +24,7 @@ _KINDS: dict[object, dict[str, type]] = {
 _OPTIONAL: dict[str, dict[str, type]] = {
     "replay": {"replay": dict},
     "env.distractor": {"env.distractor": dict, "env.distractor.name": str},
+    "env.noise": {"env.noise": dict, "env.noise.name": str},
     "env.action_repeat": {"env.action_repeat": int},
     "method.sac": {"method.sac": dict},
 }

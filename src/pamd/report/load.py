@@ -15,8 +15,8 @@ from pamd.report.differences import canonical
 from pamd.report.find import find_runs
 from pamd.report.fingerprint import verify_config
 from pamd.report.layout import parse_config
-from pamd.report.logs import Row, read_evaluations, read_timing
-from pamd.report.run import Curve, Run, Unreadable, display_name
+from pamd.report.logs import Row, read_evaluations, read_repairs, read_timing
+from pamd.report.run import Curve, Run, Unreadable, display_name, task_name
 from pamd.report.text import parse_json
 
 __all__ = ["Found", "load_run", "load_runs", "read_runs"]
@@ -24,6 +24,8 @@ __all__ = ["Found", "load_run", "load_runs", "read_runs"]
 _NOT_IDENTITY = ("decisions", "runtime")
 """A run keeps its identity when its budget or its runtime changes."""
 _STATES = ("running", "finished", "interrupted", "failed")
+_LATEST = 253402300800
+"""The end of the year 9999, in seconds of Unix time: a calendar has no later day."""
 
 
 class Found(NamedTuple):
@@ -79,8 +81,9 @@ def load_run(path: Path) -> Run:
     curve = _curve(path, config, evaluations.rows, timing.rows)
     if config["env"].get("action_repeat") is None:
         config["env"]["action_repeat"] = _action_repeat(curve)
-    notices = tuple(notice for notice in (evaluations.notice, timing.notice, verified.notice) if notice)
-    return Run(curve, config, _state(path), notices, text, verified.by)
+    notices = (evaluations.notice, timing.notice, verified.notice, *read_repairs(path / "repairs.jsonl"))
+    status = _status(path)
+    return Run(curve, config, status.state, status.time, tuple(filter(None, notices)), text, verified.by)
 
 
 def _check_new(run: Run, seen: dict[str, Path]) -> None:
@@ -94,11 +97,9 @@ def _check_new(run: Run, seen: dict[str, Path]) -> None:
 
 
 def _curve(path: Path, config: Mapping[str, Any], rows: Sequence[Row], timing: Sequence[Row]) -> Curve:
-    beside = config["env"].get("distractor") or config["env"].get("noise")
     decisions = [row["decisions"] for row in rows]
     return Curve(
-        # A task with another background or with noise is another task: the two must never share a curve.
-        task=config["env"]["task"] + (f" + {beside['name']}" if beside else ""),
+        task=task_name(config),
         method=display_name(config),
         fidelity=config["method"]["fidelity"],
         seed=config["seed"],
@@ -127,10 +128,21 @@ def _action_repeat(curve: Curve) -> int:
     return math.ceil(curve.frames[-1] / curve.decisions[-1])
 
 
-def _state(path: Path) -> str:
+class _Status(NamedTuple):
+    state: str = ""
+    time: float | None = None
+
+
+def _status(path: Path) -> _Status:
+    """What a run says of itself. It is only informative: the evaluations decide whether the run is finished."""
     try:
         status = parse_json(files.read(path, "status.json"))
     except (OSError, ValueError):
-        return ""  # The status is only informative: the evaluations decide.
-    state = status.get("state") if isinstance(status, dict) else None
-    return state if state in _STATES else ""
+        return _Status()
+    if not isinstance(status, dict):
+        return _Status()
+    state, time = status.get("state"), status.get("time")
+    return _Status(
+        state if state in _STATES else "",
+        float(time) if isinstance(time, int | float) and 0 < time < _LATEST else None,
+    )

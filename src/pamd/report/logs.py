@@ -1,4 +1,4 @@
-"""The logs of a run. A half-written last line is left out and noted; any other damage is an error."""
+"""The logs of a run. An incomplete last line is left out with a notice; any other damage is an error."""
 
 from __future__ import annotations
 
@@ -8,9 +8,10 @@ from typing import Any, NamedTuple
 
 from pamd.errors import RunError
 from pamd.report import files
-from pamd.report.text import parse_json
+from pamd.report.text import parse_json, printable
+from pamd.table import counted
 
-__all__ = ["Log", "read_evaluations", "read_log", "read_timing"]
+__all__ = ["Log", "read_evaluations", "read_log", "read_repairs", "read_timing"]
 
 Row = dict[str, Any]
 
@@ -42,7 +43,7 @@ def read_log(path: Path) -> Log:
             rows.append(parse_json(line))
         except ValueError as error:
             raise RunError(f"{path}, line {number} is damaged: {error}") from None
-    return Log(rows, f"{path.name}: the last line is half written and left out" if rest else "")
+    return Log(rows, f"{path.name}: the last line is incomplete and was left out" if rest else "")
 
 
 def read_evaluations(path: Path) -> Log:
@@ -67,6 +68,20 @@ def read_timing(path: Path) -> Log:
         if not _is_number(row.get("seconds")):
             raise RunError(f"{where}: seconds must be a number, got {row.get('seconds')!r}")
     return log
+
+
+def read_repairs(path: Path) -> list[str]:
+    """repairs.jsonl as notices: which log lost rows to a repair. It holds no results, so damage to it is a notice."""
+    try:
+        log = read_log(path)
+    except RunError as error:
+        return [f"a repair dropped rows of its logs, but not all is known: {error}"]
+    notices = [log.notice] if log.notice else []
+    for row in log.rows:
+        known = isinstance(row, dict) and isinstance(row.get("dropped_rows"), list) and isinstance(row.get("file"), str)
+        what = f"{counted(len(row['dropped_rows']), 'damaged row')} of {printable(row['file'])}" if known else "rows"
+        notices.append(f"a repair dropped {what} (see {path.name})")
+    return notices
 
 
 def _check_counts(row: object, names: Sequence[str], where: str) -> None:

@@ -1,5 +1,6 @@
 "use strict";
 // Learning curves: one panel for each setting. Buttons hide methods, the x axis can change, and the pointer or arrow keys show values.
+// Below them: videos that play together, and links that open what they lead to.
 (() => {
   const data = JSON.parse(document.getElementById("data").textContent);
   const UNITS = {
@@ -9,6 +10,8 @@
     minutes: "wall time (minutes)",
   };
   const state = { unit: "decisions", seeds: false, hidden: new Set() };
+  const darkPage = matchMedia("(prefers-color-scheme: dark)");
+  const hue = (method) => (darkPage.matches ? method.dark : method.colour);
   const NS = "http://www.w3.org/2000/svg";
 
   function element(name, attributes = {}, parent = null, text = null) {
@@ -66,14 +69,14 @@
     svg.setAttribute("viewBox", `0 0 ${width} ${height}`);
     svg.setAttribute("height", height);
     for (const value of ticks(range.low, range.high, 5)) {
-      element("line", { x1: left, x2: right, y1: y(value), y2: y(value), stroke: "#e4e4e4" }, svg);
+      element("line", { x1: left, x2: right, y1: y(value), y2: y(value), class: "grid" }, svg);
       element("text", { x: left - 6, y: y(value) + 4, "text-anchor": "end" }, svg, short(value));
     }
     for (const value of ticks(0, range.right, width < 420 ? 4 : 6)) {
-      element("line", { x1: x(value), x2: x(value), y1: bottom, y2: bottom + 4, stroke: "#1b1b1b" }, svg);
+      element("line", { x1: x(value), x2: x(value), y1: bottom, y2: bottom + 4, class: "axis" }, svg);
       element("text", { x: x(value), y: bottom + 18, "text-anchor": "middle" }, svg, short(value));
     }
-    element("line", { x1: left, x2: right, y1: bottom, y2: bottom, stroke: "#1b1b1b" }, svg);
+    element("line", { x1: left, x2: right, y1: bottom, y2: bottom, class: "axis" }, svg);
     element("text", { x: (left + right) / 2, y: height - 6, "text-anchor": "middle", class: "unit" }, svg, UNITS[state.unit]);
     const middle = (top + bottom) / 2;
     element("text", { x: 13, y: middle, "text-anchor": "middle", transform: `rotate(-90 13 ${middle})` }, svg, "evaluation return");
@@ -81,7 +84,7 @@
     const absent = visible(panel).filter((series) => !drawable(series.points).length);
     const why = state.unit === "minutes" ? "without a wall time in every run" : "not evaluated yet";
     panel.note.textContent = absent.length ? `Not drawn, ${why}: ${absent.map((series) => series.label).join(", ")}` : "";
-    panel.cursor = element("line", { y1: top, y2: bottom, stroke: "#777", "stroke-dasharray": "3 3", visibility: "hidden" }, svg);
+    panel.cursor = element("line", { y1: top, y2: bottom, class: "cursor", visibility: "hidden" }, svg);
   }
 
   function drawSeries(svg, series, x, y) {
@@ -92,12 +95,12 @@
     if (band.length > 1) {
       const upper = band.map((p) => `${x(place(p))},${y(p.mean + p.error)}`);
       const lower = band.map((p) => `${x(place(p))},${y(p.mean - p.error)}`).reverse();
-      element("polygon", { points: [...upper, ...lower].join(" "), fill: series.colour, opacity: 0.16 }, group);
+      element("polygon", { points: [...upper, ...lower].join(" "), fill: hue(series), opacity: 0.16 }, group);
     }
     const line = (list, attributes) =>
       element("polyline", {
         points: list.map((p) => `${x(place(p))},${y(p.mean)}`).join(" "),
-        fill: "none", stroke: series.colour, "stroke-linejoin": "round", ...attributes,
+        fill: "none", stroke: hue(series), "stroke-linejoin": "round", ...attributes,
       }, group);
     if (state.seeds) for (const seed of series.seeds) line(drawable(seed), { "stroke-width": 0.8, opacity: 0.6, class: "seed" });
     // The line is thin where seeds have ended: the mean is over fewer runs than before.
@@ -105,7 +108,7 @@
     const all = cut < 0 ? points : points.slice(0, cut);
     line(all, { "stroke-width": 2.2, "stroke-dasharray": series.dashes || "none" });
     if (cut >= 0) line(points.slice(Math.max(cut - 1, 0)), { "stroke-width": 0.9, "stroke-dasharray": series.dashes || "none" });
-    if (points.length === 1) element("circle", { cx: x(place(points[0])), cy: y(points[0].mean), r: 3, fill: series.colour }, group);
+    if (points.length === 1) element("circle", { cx: x(place(points[0])), cy: y(points[0].mean), r: 3, fill: hue(series) }, group);
   }
 
   // Show the values of all visible methods at the evaluation nearest to `at` (in pixels of the panel).
@@ -124,7 +127,7 @@
           (before.minutes === null ? "" : `, ${round(before.minutes)} min`);
       const row = document.createElement("div");
       const patch = document.createElement("i");
-      patch.style.background = series.colour;
+      patch.style.background = hue(series);
       const error = before.error === null ? "" : ` ± ${round(before.error)}`;
       row.append(patch, `${series.label}: ${round(before.mean)}${error} (${before.seeds} of ${series.runs} seeds)`);
       rows.push(row);
@@ -168,7 +171,10 @@
     made.className = "method";
     made.setAttribute("aria-pressed", "true");
     const swatch = element("svg", { width: 26, height: 10, "aria-hidden": "true" }, made);
-    element("line", { x1: 0, x2: 26, y1: 5, y2: 5, stroke: method.colour, "stroke-width": 3, "stroke-dasharray": method.dashes || "none" }, swatch);
+    const line = element("line", { x1: 0, x2: 26, y1: 5, y2: 5, "stroke-width": 3, "stroke-dasharray": method.dashes || "none" }, swatch);
+    const paint = () => line.setAttribute("stroke", hue(method));
+    darkPage.addEventListener("change", paint);
+    paint();
     made.append(method.label);
     made.addEventListener("click", () => {
       const shown = state.hidden.delete(method.label);
@@ -208,5 +214,33 @@
   new ResizeObserver(() => {
     if (document.body.clientWidth !== width) { width = document.body.clientWidth; redraw(); }
   }).observe(document.body);
+  darkPage.addEventListener("change", redraw);
   redraw();
+
+  for (const play of document.querySelectorAll("button.play")) {
+    const recordings = [...play.parentElement.querySelectorAll("video")];
+    play.hidden = false;
+    play.addEventListener("click", () => {
+      const playing = play.getAttribute("aria-pressed") === "true";
+      play.setAttribute("aria-pressed", String(!playing));
+      play.textContent = playing ? "Play together" : "Pause";
+      for (const video of recordings) {
+        if (playing) video.pause();
+        else {
+          video.currentTime = 0;
+          video.play();
+        }
+      }
+    });
+  }
+
+  // A link to a folded run opens it.
+  function unfold() {
+    const target = location.hash.length > 1 && document.getElementById(decodeURIComponent(location.hash.slice(1)));
+    if (!target) return;
+    for (let at = target; at; at = at.parentElement) if (at.tagName === "DETAILS") at.open = true;
+    target.scrollIntoView();
+  }
+  addEventListener("hashchange", unfold);
+  unfold();
 })();

@@ -10,6 +10,7 @@ import json
 import math
 import string
 from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -19,13 +20,16 @@ from pamd import durable
 from pamd.errors import ResourceError
 from pamd.published import Published
 from pamd.report import inference, paper, plots, results
+from pamd.report.about import about
 from pamd.report.aggregate import Comparison, compare_found
 from pamd.report.curves import mean_curve
+from pamd.report.figure import dark
 from pamd.report.load import read_runs
 from pamd.report.run import Run
-from pamd.report.sections import diagnostics, picture, provenance, unreadable, videos
+from pamd.report.sections import diagnostics, picture, provenance, unreadable
 from pamd.report.text import file_name, printable
-from pamd.table import Table, counted
+from pamd.report.videos import videos
+from pamd.table import Table
 from pamd.version import __version__
 
 __all__ = ["build", "page_text", "write"]
@@ -59,10 +63,10 @@ def write(comparison: Comparison, out: Path, *, title: str, published: Sequence[
         blocks = {
             "Returns": _returned(comparison, published, out, rng),
             "Learning curves": _curves(comparison, out),
+            "Videos": videos(comparison, out),
             "Statistics": _statistics(comparison, out, rng),
             "Diagnostics": diagnostics(comparison.runs),
-            "Videos": videos(comparison.runs, out),
-            "Runs and how to repeat them": provenance(comparison.runs, out),
+            "Runs and their configs": provenance(comparison.runs, out),
             "Unreadable runs": unreadable(comparison.unreadable),
         }
         durable.replace(out / "index.html", page_text(comparison, title, blocks).encode())
@@ -90,7 +94,7 @@ def page_text(comparison: Comparison, title: str, blocks: Mapping[str, str]) -> 
         policy=_policy(style, script),
         style=style,
         script=script,
-        about=_about(comparison),
+        about=about(comparison, datetime.now(UTC)),
         links="".join(f'<a href="#{name}">{html.escape(heading)}</a>' for heading, name in names.items()),
         sections="\n".join(
             f'<section id="{name}"><h2>{html.escape(heading)}</h2>{blocks[heading]}</section>'
@@ -116,37 +120,6 @@ def _policy(style: str, script: str) -> str:
     return "; ".join(f"{name} {sources}" for name, sources in rules.items())
 
 
-def _about(comparison: Comparison) -> str:
-    """What the page is about, and what a reader should know first."""
-    fidelities = sorted({column.fidelity for column in comparison.columns})
-    methods = {column.method for column in comparison.columns}
-    counts = [
-        counted(len(comparison.runs), "run"),
-        counted(len(methods), "method")
-        + (f" in {len(comparison.columns)} variants" if len(methods) < len(comparison.columns) else ""),
-        counted(len({setting.name for setting in comparison.settings}), "task"),
-        counted(len({run.seed for run in comparison.runs}), "seed"),
-    ]
-    words = (
-        f"{', '.join(counts)}. Fidelity: {' and '.join(fidelities)}. Scale: {' and '.join(comparison.scales)}."
-        f" Made by pamd {__version__} from the run directories alone."
-    )
-    items = "".join(f"<li>{html.escape(notice)}</li>" for notice in _notices(comparison))
-    box = f"<div class=notices role=note><strong>Please note</strong><ul>{items}</ul></div>" if items else ""
-    return f"<p>{html.escape(words)}</p>{box}"
-
-
-def _notices(comparison: Comparison) -> list[str]:
-    notices = [f"{one.name} cannot be read and does not count; the reason is below." for one in comparison.unreadable]
-    notices += [f"{run.name}: {notice}" for run in comparison.runs for notice in run.notices]
-    notices += [cell.notice for cell in comparison.rows if cell.notice]
-    if len({column.fidelity for column in comparison.columns}) > 1 or len(comparison.scales) > 1:
-        notices.append("These runs have several fidelities or scales. Each has its own columns and tables.")
-    if max(len(cell.scores) for cell in comparison.rows) < 2:
-        notices.append("No method has more than one finished seed in a setting: nothing here says which is better.")
-    return notices
-
-
 def _written(tables: Sequence[Table | None], out: Path) -> str:
     """HTML of the tables that exist; their files in out/tables."""
     made = [table for table in tables if table is not None]
@@ -163,11 +136,12 @@ def _folded(table: Table) -> str:
 
 
 def _returned(comparison: Comparison, published: Sequence[Published], out: Path, rng: np.random.Generator) -> str:
-    text = _written([results.summary(comparison, published, rng)], out)
+    text = _written([results.summary(comparison, rng)], out)
     text += _written([results.layout(comparison, scale) for scale in comparison.scales], out)
     if published:
+        text += _written([paper.compared_table(comparison, published)], out)
         own = _written([paper.published_table(published)], out)
-        text += f"<details><summary>All requested numbers of the paper</summary>{own}</details>"
+        text += f"<details><summary>All numbers of the paper that this page uses</summary>{own}</details>"
     return text
 
 
@@ -179,10 +153,10 @@ def _curves(comparison: Comparison, out: Path) -> str:
         for unit, name in units.items()
     )
     return (
-        "<p class=note>Mean over seeds of the mean return of an evaluation; band: one standard error. At each point a"
-        " run counts with its last evaluation at or before it, and not after its last one. The line is thin where a"
-        " seed ended early. One decision is one update after the random phase.</p>"
-        "<noscript><p>Without JavaScript: the same curves are in figures/learning-curves.svg.</p></noscript>"
+        "<p class=note>Line: mean over seeds of the evaluation return. Band: one standard error. Thin line: some seeds"
+        " ended earlier. At each point a run counts with its latest evaluation, up to its last one.</p>"
+        "<noscript><p>This page draws its curves with JavaScript. figures/learning-curves.svg has the same curves.</p>"
+        "</noscript>"
         '<div class=controls id=methods role=group aria-label="Methods"></div>'
         f"<div class=controls><fieldset><legend>x axis:</legend>{radios}</fieldset>"
         "<label><input type=checkbox id=seeds> each seed</label></div>"
@@ -195,25 +169,26 @@ def _statistics(comparison: Comparison, out: Path, rng: np.random.Generator) -> 
     for scale in comparison.scales:
         text += _written([inference.aggregates(comparison, scale, rng)], out)
         pairs = [inference.improvement(comparison, scale, rng), inference.differences(comparison, scale)]
-        alone = f"<p>No two methods finished in one setting at {html.escape(scale)} scale: nothing can be compared.</p>"
-        text += _written(pairs, out) or alone
+        alone = f"No two methods finished in one setting at {html.escape(scale)} scale: there is nothing to compare."
+        text += _written(pairs, out) or f"<p>{alone}</p>"
         drawn = plots.profiles(comparison, scale, out / "figures" / file_name(f"profiles-{scale}"), rng)
-        text += picture(drawn[0], f"The share of runs above each return, {scale} scale.") if drawn else ""
+        text += picture(drawn[0], f"Share of runs above each return, {scale} scale.") if drawn else ""
     return text
 
 
 def _data(comparison: Comparison) -> dict[str, Any]:
-    look = plots.styles(comparison.columns)
-    methods = [{"label": c.label, "colour": look[c][0], "dashes": look[c][1]} for c in comparison.columns]
+    look = {
+        column: {"label": column.label, "colour": hue, "dark": dark(hue), "dashes": dashes}
+        for column, (hue, dashes) in plots.styles(comparison.columns).items()
+    }
     panels = []
     for setting in comparison.settings:
         series = []
         for cell in comparison.row(setting):
-            hue, dashes = look[cell.column]
-            common = {"label": cell.column.label, "colour": hue, "dashes": dashes, "runs": len(cell.runs)}
-            series.append({**common, "points": _points(cell.runs), "seeds": [_points([run]) for run in cell.runs]})
+            mean, seeds = _points(cell.runs), [_points([run]) for run in cell.runs]
+            series.append({**look[cell.column], "runs": len(cell.runs), "points": mean, "seeds": seeds})
         panels.append({"title": setting.label, "series": series})
-    return {"methods": methods, "panels": panels}
+    return {"methods": list(look.values()), "panels": panels}
 
 
 def _points(runs: Sequence[Run]) -> list[list[float | None]]:

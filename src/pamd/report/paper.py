@@ -1,18 +1,34 @@
-"""The paper's numbers beside ours: which belong to a cell, and what differs."""
+"""The paper's numbers next to ours: which one belongs to a cell, and what differs."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from pamd.published import Published
-from pamd.report.aggregate import Cell
+from pamd.report.aggregate import Cell, Comparison
 from pamd.report.settings import short
 from pamd.table import Quantity, Table, Value
 
-__all__ = ["COLUMNS", "beside", "matching", "published_table"]
+__all__ = ["compared_table", "matching", "place", "published_table"]
 
-COLUMNS = ("paper", "same budget and scale?", "paper's budget", "paper's source")
+_PLACES = {
+    "fig:arch": "Figure 1",
+    "fig:result1": "Figure 2",
+    "fig:cheetah_ablation": "Figure 3",
+    "fig:cheetah_visual_disturbance": "Figure 4",
+    "fig:result2": "Figure 5",
+    "fig:trace_ablation": "Figure 6",
+    "tab:dbc_det_comparison": "Table 1",
+    "tab:preserved_properties": "Table 2",
+    "tab:recent_visual_rl_comparison": "Table 3",
+    "tab:pamd_flops": "Table 4",
+    "tab:pamd_wallclock_scaling": "Table 5",
+    "tab:dbc-mico-simsr-hparams": "Table 6",
+    "tab:action-repeat": "Table 7",
+}
+"""The labels of the paper's source, and the numbers that its readers see."""
 
 
 @dataclass(frozen=True)
@@ -32,13 +48,24 @@ class _Quoted(Quantity):
         return found
 
 
-def beside(cell: Cell, published: Sequence[Published]) -> list[Value]:
-    """The cells of `COLUMNS`."""
-    found = matching(cell, published)
-    if not found:
-        return [None] * len(COLUMNS)
-    words = [(_same(cell, p), _budget(p), p.source) for p in found]
-    return [_Quoted(tuple(found)), *("; ".join(texts) for texts in zip(*words, strict=True))]
+def compared_table(comparison: Comparison, published: Sequence[Published]) -> Table | None:
+    """Our return next to the paper's, for every cell with a number in the paper; None where there is no such cell."""
+    rows: list[list[Value]] = []
+    for cell in comparison.rows:
+        if found := matching(cell, published):
+            words = zip(*((_same(cell, p), _budget(p), place(p.source)) for p in found), strict=True)
+            names = [cell.setting.full_name, cell.column.label]
+            rows.append([*names, cell.mean, _Quoted(tuple(found)), *("; ".join(texts) for texts in words)])
+    if not rows:
+        return None
+    columns = ["task", "method", "return", "paper", "same budget and scale?", "paper's budget", "paper's source"]
+    notes = ["Compare the two returns only where budget and scale are the same. ≈: read from a figure."]
+    return Table("paper-comparison", "Compared with the paper", columns, rows, notes)
+
+
+def place(source: str) -> str:
+    """`source` with the numbers of tables and figures in place of labels: "Table 1" for "tab:dbc_det_comparison"."""
+    return re.sub(r"(?:fig|tab):[\w-]+", lambda found: _PLACES.get(found[0], found[0]), source)
 
 
 def matching(cell: Cell, published: Sequence[Published]) -> list[Published]:
@@ -56,10 +83,11 @@ def published_table(published: Sequence[Published]) -> Table:
     """The paper's own numbers."""
     rows: list[list[Value]] = []
     for row in published:
-        task, source = row.task + (" (video)" if row.video else ""), row.source + (f"; {row.note}" if row.note else "")
+        task = row.task + (" (video)" if row.video else "")
+        source = place(row.source + (f"; {row.note}" if row.note else ""))
         rows.append([task, row.method, row.quantity, _Quoted((row,)), _budget(row), row.seeds, source])
     columns = ["task", "method", "quantity", "value", "budget", "seeds", "source"]
-    notes = ["≈: read from a figure, so approximate. Where the paper prints no number there is none."]
+    notes = ["≈: read from a figure, so approximate. Where the paper prints no number, this table has none."]
     return Table("paper", "What the paper reports", columns, rows, notes)
 
 

@@ -11,7 +11,7 @@ import numpy as np
 
 from pamd.report.aggregate import Cell, Comparison
 from pamd.report.curves import mean_curve
-from pamd.report.figure import PALETTE, colour, plain, save_figure
+from pamd.report.figure import PALETTE, colour, page_style, plain, save_figure
 from pamd.report.inference import common, normalised, scored_columns
 from pamd.report.settings import Column
 from pamd.report.statistics import bootstrap, performance_profile
@@ -35,11 +35,12 @@ def styles(columns: Sequence[Column]) -> dict[Column, tuple[str, str]]:
     return found
 
 
+@page_style()
 def curves(comparison: Comparison, path: Path) -> list[Path]:
     """A panel for each setting: mean over seeds with a band of one standard error; thin where seeds are missing."""
+    from matplotlib import pyplot
     from matplotlib.ticker import EngFormatter, MaxNLocator
 
-    pyplot = _pyplot()
     look, count = styles(comparison.columns), len(comparison.settings)
     wide = min(math.ceil(math.sqrt(count)), _WIDE)
     high = -(-count // wide)
@@ -55,21 +56,23 @@ def curves(comparison: Comparison, path: Path) -> list[Path]:
         axes.xaxis.set_major_locator(MaxNLocator(5))
         axes.xaxis.set_major_formatter(EngFormatter(sep=""))
         axes.grid(alpha=0.25)
-        axes.spines[["top", "right"]].set_visible(False)
     for axes in places.flat[count:]:
         axes.set_visible(False)
     _legend(figure, {c.label: style for c, style in look.items()})
     return save_figure(figure, path)
 
 
+@page_style()
 def profiles(comparison: Comparison, scale: str, path: Path, rng: np.random.Generator) -> list[Path]:
     """The share of runs above each normalised return, over the tasks that all methods share; no task: []."""
+    from matplotlib import pyplot
+
     columns = scored_columns(comparison, scale)
     settings = common(comparison, scale, columns)
     scores = {column: normalised(comparison, settings, column) for column in columns}
     if not settings or any(one is None for one in scores.values()):
         return []
-    figure, axes = _pyplot().subplots(figsize=(6.4, 4.0), layout="constrained")
+    figure, axes = pyplot.subplots(figsize=(6.4, 4.0), layout="constrained")
     thresholds, look = np.linspace(0, 1, 101), styles(comparison.columns)
     for column, tasks in scores.items():
         assert tasks is not None
@@ -83,7 +86,6 @@ def profiles(comparison: Comparison, scale: str, path: Path, rng: np.random.Gene
     title = f"Performance profiles, {scale} scale: {', '.join(s.name for s in settings)}"
     axes.set_title(plain(title), fontsize=9, wrap=True)
     axes.grid(alpha=0.25)
-    axes.spines[["top", "right"]].set_visible(False)
     _legend(figure, {column.label: look[column] for column in columns})
     return save_figure(figure, path)
 
@@ -113,12 +115,3 @@ def _legend(figure: Any, look: dict[str, tuple[str, str]]) -> None:
     handles = [Line2D([], [], label=plain(label), **_line(*style)) for label, style in look.items()]
     widest = max(len(plain(label)) for label in look)
     figure.legend(handles=handles, loc="outside lower center", ncols=max(1, min(4, 90 // (widest + 8))), frameon=False)
-
-
-def _pyplot() -> Any:
-    import matplotlib
-
-    matplotlib.use("Agg")
-    from matplotlib import pyplot
-
-    return pyplot

@@ -1,15 +1,12 @@
-"""Returns as tables, from the cells of a comparison: one row for each cell, or the paper's layout."""
+"""Returns as tables, from the cells of a comparison: one row for each cell, or a grid of tasks and methods."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from pamd.published import Published
-from pamd.report import paper
 from pamd.report.aggregate import Cell, Comparison
 from pamd.report.settings import short
 from pamd.report.statistics import Estimate, estimate, iqm
@@ -17,6 +14,10 @@ from pamd.report.text import file_name
 from pamd.table import Quantity, Table, Value
 
 __all__ = ["layout", "records", "summary"]
+
+
+_SIDE_BY_SIDE = 6
+"""The columns of means that fit on the page, beside the names."""
 
 
 @dataclass(frozen=True)
@@ -33,13 +34,12 @@ class _Seeds(Quantity):
         return {"": self.finished, "planned": self.planned}
 
 
-def summary(comparison: Comparison, published: Sequence[Published], rng: np.random.Generator) -> Table:
-    """Every cell: return, seeds, the budget in three units, and the paper's number for that task and method."""
-    unseen = any(cell.unseen_mean for cell in comparison.rows)
+def summary(comparison: Comparison, rng: np.random.Generator) -> Table:
+    """Every cell: return, seeds, and the budget in three units."""
+    unseen = _unseen(comparison)
     columns = ["task", "method", "return", "IQM", "seeds"]
-    columns += ["return, unseen backgrounds"] if unseen else []
+    columns += [f"return, unseen {unseen}"] if unseen else []
     columns += ["decisions", "frames", "updates", "fidelity", "scale"]
-    columns += paper.COLUMNS if published else []
     rows: list[list[Value]] = []
     for cell in comparison.rows:
         seeds = _Seeds(len(cell.scores), cell.planned)
@@ -47,31 +47,36 @@ def summary(comparison: Comparison, published: Sequence[Published], rng: np.rand
         row += [cell.unseen_mean] if unseen else []
         row += [cell.setting.decisions, cell.counted("frames"), cell.counted("updates")]
         row += [cell.column.fidelity, cell.setting.scale]
-        row += paper.beside(cell, published) if published else []
         rows.append(row)
     notes = [
-        "Return: undiscounted, of the evaluation at the end of the budget; mean over the n finished seeds ± one"
-        " standard error. IQM: mean of the middle half of the seeds, with a 95 % bootstrap interval, which is too"
-        " narrow for few seeds. With one seed neither has an error.",
+        "Return: undiscounted return of the evaluation at the end of the budget; mean over n finished seeds ± one"
+        " standard error. IQM (interquartile mean): mean of the middle half of the seeds, with a 95 % bootstrap"
+        " interval, which is too narrow for few seeds. One seed has neither an error nor an interval.",
         *(f"{cell.notice}." for cell in comparison.rows if cell.notice),
     ]
     if comparison.unreadable:
-        notes.append(f"Unreadable, and not counted: {', '.join(one.name for one in comparison.unreadable)}.")
-    return Table("summary", "Every method in every setting", columns, rows, notes)
+        notes.append(f"Unreadable and not counted: {', '.join(one.name for one in comparison.unreadable)}.")
+    return Table("summary", "All results", columns, rows, notes)
 
 
 def layout(comparison: Comparison, scale: str) -> Table:
-    """The paper's layout at one scale: a row for each task and budget, a column for each method."""
+    """One scale: a row for each task and budget, a column for each method, as in the paper.
+
+    Many methods would not fit on the page side by side. They become the rows, and the tasks the columns.
+    """
     settings = [setting for setting in comparison.settings if setting.scale == scale]
     columns = [c for c in comparison.columns if any((s, c) in comparison.cells for s in settings)]
-    rows: list[list[Value]] = []
-    for setting in settings:
-        cells = [comparison.cells.get((setting, column)) for column in columns]
-        task = f"{setting.name} ({short(setting.decisions)})" + (f", {setting.detail}" if setting.detail else "")
-        rows.append([task, *(None if cell is None else cell.mean for cell in cells)])
-    heads = [c.label if c.fidelity in c.label else f"{c.label} ({c.fidelity} fidelity)" for c in columns]
-    notes = ["In brackets after a task: its budget in decisions. After a method: its fidelity. n: finished seeds."]
-    return Table(file_name(f"returns-{scale}"), f"Returns at {scale} scale", ["task (decisions)", *heads], rows, notes)
+    tasks = [f"{s.name} ({short(s.decisions)})" + (f", {s.detail}" if s.detail else "") for s in settings]
+    methods = [c.label if c.fidelity in c.label else f"{c.label} ({c.fidelity} fidelity)" for c in columns]
+    cells = [[comparison.cells.get((setting, column)) for column in columns] for setting in settings]
+    means: list[list[Value]] = [[None if cell is None else cell.mean for cell in row] for row in cells]
+    corner, names, heads = "task (decisions)", tasks, methods
+    if len(methods) > max(_SIDE_BY_SIDE, len(tasks)):
+        corner, names, heads = "method", methods, tasks
+        means = [list(column) for column in zip(*means, strict=True)]
+    rows = [[name, *row] for name, row in zip(names, means, strict=True)]
+    notes = ["In parentheses: the budget of a task in decisions, and the fidelity of a method. n: finished seeds."]
+    return Table(file_name(f"returns-{scale}"), f"Returns at {scale} scale", [corner, *heads], rows, notes)
 
 
 def records(comparison: Comparison) -> list[dict[str, Any]]:
@@ -91,6 +96,12 @@ def records(comparison: Comparison) -> list[dict[str, Any]]:
         }
         for cell in comparison.rows
     ]
+
+
+def _unseen(comparison: Comparison) -> str:
+    """What the evaluations with unseen conditions vary; "" where there are none."""
+    noise = {cell.setting.noise for cell in comparison.rows if cell.unseen_mean}
+    return " or ".join(name for name, is_noise in (("backgrounds", False), ("noise", True)) if is_noise in noise)
 
 
 def _iqm(cell: Cell, rng: np.random.Generator) -> Estimate | None:

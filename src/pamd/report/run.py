@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,7 +12,7 @@ import numpy as np
 
 from pamd.report.text import printable
 
-__all__ = ["Curve", "Run", "Unreadable", "display_name"]
+__all__ = ["Curve", "Run", "Unreadable", "display_name", "task_name"]
 
 
 @dataclass(frozen=True)
@@ -46,7 +47,7 @@ class Curve:
     returns: list[list[float]]
     """[N][episodes]"""
     unseen: list[list[float]]
-    """[N][episodes] with backgrounds that training never shows; [] where an evaluation has none."""
+    """[N][episodes] with backgrounds or noise that training never shows; [] where an evaluation has none."""
     path: Path
 
 
@@ -59,6 +60,8 @@ class Run:
     """In the present layout."""
     state: str
     """finished, running, interrupted or failed, as the run wrote; "" where it wrote nothing."""
+    time: float | None
+    """When the run last wrote its status, in seconds of Unix time; None where it did not."""
     notices: tuple[str, ...]
     """What a reader of the report should know about its files."""
     config_text: str
@@ -74,6 +77,11 @@ class Run:
     def name(self) -> str:
         """The name of its directory, printable."""
         return str(printable(self.path.resolve().name))
+
+    @property
+    def current(self) -> bool:
+        """Whether this version can train its config, which is not so with an earlier layout."""
+        return "layout" in json.loads(self.config_text)
 
     @property
     def seed(self) -> int:
@@ -101,7 +109,7 @@ class Run:
 
     @property
     def unseen_score(self) -> float | None:
-        """The mean return with unseen backgrounds; None where there are none."""
+        """The mean return with unseen backgrounds or noise; None where there are none."""
         return float(np.mean(self.curve.unseen[-1])) if self.curve.unseen[-1] else None
 
     @property
@@ -109,6 +117,15 @@ class Run:
         """Why the run has no score yet: its state, and how far it is."""
         state = "unfinished" if self.state in ("", "finished") else self.state
         return f"{state} at {max(self.evaluated, 0):,} of {self.budget:,} decisions"
+
+
+def task_name(config: Mapping[str, Any]) -> str:
+    """The task with its background or noise: with another one it is another task."""
+    env = config["env"]
+    if background := env.get("distractor"):
+        return f"{env['task']} + {background['name']}"
+    noise = env.get("noise")
+    return f"{env['task']} + {noise['name']} noise" if noise else str(env["task"])
 
 
 def display_name(config: Mapping[str, Any]) -> str:

@@ -9,7 +9,7 @@ from typing import Any
 
 from pamd.errors import RunError
 from pamd.report.differences import differing, labelled
-from pamd.report.run import Run
+from pamd.report.run import Run, task_name
 
 __all__ = ["Column", "Setting", "columns_of", "settings_of", "short"]
 
@@ -30,19 +30,18 @@ class Setting:
     action_repeat: int
     """0 where it is not known: a run of the first layout that was never evaluated."""
     scale: str
+    name: str
+    """The task and its background or noise: with another one it is another task."""
     background: str
-    """The name of the background; "" where it is the task's own."""
+    """The name of the background or of the noise; "" where the task has its own."""
+    noise: bool
+    """Whether noise is added to the states."""
     video: bool
     """Whether the background shows videos, as in the paper."""
     best: float | None
     """The highest possible return: 1000 in the DMControl suite; None where it is not known."""
     detail: str = ""
     """What tells it from another setting of the same task, budget and scale."""
-
-    @property
-    def name(self) -> str:
-        """The task and its background: with another background it is another task."""
-        return f"{self.task} + {self.background}" if self.background else self.task
 
     @property
     def full_name(self) -> str:
@@ -67,11 +66,10 @@ class Column:
 def settings_of(runs: Sequence[Run]) -> list[Setting]:
     """The setting of each run; settings that differ have labels that differ."""
     facts = [_facts(run) for run in runs]
-    backgrounds = [fact.get("env.distractor") or {} for fact in facts]
+    tasks = [task_name(run.config) for run in runs]
     names = [
-        f"{fact['env.task']}{' + ' + background['name'] if background else ''},"
-        f" {short(fact['decisions'])} decisions, {fact['scale']} scale"
-        for fact, background in zip(facts, backgrounds, strict=True)
+        f"{task}, {short(fact['decisions'])} decisions, {fact['scale']} scale"
+        for task, fact in zip(tasks, facts, strict=True)
     ]
     labels = labelled(names, facts)
     return [
@@ -81,12 +79,14 @@ def settings_of(runs: Sequence[Run]) -> list[Setting]:
             decisions=fact["decisions"],
             action_repeat=fact["env.action_repeat"],
             scale=fact["scale"],
-            background=background.get("name", ""),
-            video=background.get("source") == "video",
+            name=task,
+            background=(fact.get("env.distractor") or fact.get("env.noise") or {}).get("name", ""),
+            noise=not fact.get("env.distractor") and bool(fact.get("env.noise")),
+            video=(fact.get("env.distractor") or {}).get("source") == "video",
             best=_best(fact),
             detail=label.removeprefix(name).strip(" ()"),
         )
-        for name, label, fact, background in zip(names, labels, facts, backgrounds, strict=True)
+        for task, name, label, fact in zip(tasks, names, labels, facts, strict=True)
     ]
 
 
@@ -122,7 +122,8 @@ def _facts(run: Run) -> dict[str, Any]:
 
 
 def _best(fact: Mapping[str, Any]) -> float | None:
-    suite = fact["env.task"] != "toy" and ":" not in fact["env.task"]
+    task = fact["env.task"].removeprefix("state:")
+    suite = task != "toy" and ":" not in task
     return 1000.0 if suite and "env.time_limit" not in fact else None
 
 

@@ -7,6 +7,7 @@ from pathlib import Path
 from pamd.errors import UnknownNameError
 from pamd.report.diagnosed import dimension, exact, geometry, latents, residual
 from pamd.report.diagnosed.section import Section, load, parse_section, read_section
+from pamd.report.figure import page_style
 
 __all__ = ["Section", "draw", "parse_section", "read_section"]
 
@@ -19,11 +20,9 @@ _DRAWERS = {
 }
 
 
+@page_style()
 def draw(directory: Path) -> Section:
     """Figures (SVG and PNG) and section.json, from the data.json and arrays.npz in `directory`."""
-    import matplotlib
-
-    matplotlib.use("Agg")
     data = load(directory)
     if data.get("kind") not in _DRAWERS:
         raise UnknownNameError(f"diagnostic in {directory / 'data.json'}", data.get("kind"), _DRAWERS)

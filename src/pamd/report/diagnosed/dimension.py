@@ -105,7 +105,6 @@ def _figure(data: dict[str, Any]) -> Any:
         axes.set_yticks(range(len(height)), [*map(str, dimensions), "more"])
         axes.set_ylim(-0.5, len(height) - 0.5)
         axes.grid(alpha=0.25)
-        axes.spines[["top", "right"]].set_visible(False)
     for axes in list(grid.flat)[len(names) :]:
         axes.set_visible(False)
     within = data["settings"]["within"]

@@ -133,7 +133,6 @@ def _figure(cells: list[Cell], measure: str, label: str) -> Any:
             axes.set_yscale("log")
             axes.set_xticks(dimensions, [str(d) for d in dimensions])
             axes.grid(alpha=0.25)
-            axes.spines[["top", "right"]].set_visible(False)
             if encoder == encoders[0]:
                 axes.set_title(f"{mdp}, {metric}")
             else:

@@ -24,17 +24,17 @@ def section(data: dict[str, Any], directory: Path) -> Section:
     paragraphs = [
         f"The matrix of {data['distance']} over {pairs} pairs of different states from the run's replay"
         f" (d = {d}; the isotropic matrix I/d has effective rank {d}, condition number 1).",
-        f"Of {data['triples']} triples, {data['triangle_violations']:.1%} break the triangle inequality, the worst by"
-        f" {data['triangle_excess']:.1%}. Values lie at {number(float(np.median(lemma)))} (median) of the lemma's upper"
-        " bound, the Euclidean distance.",
+        f"The triangle inequality fails for {data['triangle_violations']:.1%} of {data['triples']} triples, at worst by"
+        f" {data['triangle_excess']:.1%}. The median distance is {number(float(np.median(lemma)))} of its upper bound,"
+        " the Euclidean distance.",
     ]
     if data["dead_share"] is not None:
         paragraphs.append(
-            f"{data['dead_share']:.1%} of the ReHU inputs of L's diagonal are at or below zero, where no gradient"
-            f" passes; {data['dead_everywhere']} coordinates are so on every pair."
+            f"{data['dead_share']:.1%} of the ReHU inputs on the diagonal of L are at or below zero, where the gradient"
+            f" is zero. For {data['dead_everywhere']} coordinates this holds on every pair."
         )
-    active = ", ".join(f"{name} on {share:.1%}" for name, share in data["guards"].items())
-    paragraphs.append(f"Guards that make up more than 1 % of what they guard: {active} of the pairs.")
+    active = ", ".join(f"{name} {share:.1%}" for name, share in data["guards"].items())
+    paragraphs.append(f"Share of pairs where a numerical guard makes up more than 1 % of its value: {active}.")
     return Section(
         "Geometry of the distance",
         paragraphs,
@@ -42,7 +42,7 @@ def section(data: dict[str, Any], directory: Path) -> Section:
         [
             Picture("spectrum", "Eigenvalues of G̃, largest first: median and middle 90 % of the pairs."),
             Picture("matrices", "G̃ averaged over the pairs, and of the pair with the median effective rank."),
-            Picture("histograms", "How the matrix, and the value between the lemma's bounds, varies between pairs."),
+            Picture("histograms", "How the matrix and the distance vary between pairs."),
         ],
     )
 
@@ -83,7 +83,6 @@ def _spectrum(data: dict[str, Any]) -> Any:
     axes.set_ylabel("eigenvalue of G̃ (trace 1)")
     axes.set_title(f"Spectrum of {data['distance']}")
     axes.grid(alpha=0.25)
-    axes.spines[["top", "right"]].set_visible(False)
     figure.legend(loc="outside lower center", ncols=3, frameon=False)
     return figure
 
@@ -124,6 +123,5 @@ def _histograms(data: dict[str, Any]) -> Any:
     flat[-1].set_xlabel("d / Euclidean (dashed: isotropic, 1/√d)")
     for axes in flat:
         axes.set_ylabel("pairs")
-        axes.spines[["top", "right"]].set_visible(False)
     figure.suptitle(f"{data['distance']} over {len(data['value'])} pairs of states")
     return figure

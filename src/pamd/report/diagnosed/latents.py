@@ -21,24 +21,26 @@ def section(data: dict[str, Any], directory: Path) -> Section:
     save_figure(_neighbours(data), directory / "neighbours")
     save_figure(_maps(data), directory / "maps")
     figures = [
-        Picture("neighbours", "A state and those nearest to it under each comparison, nearest first."),
-        Picture("maps", "The states in a plane, coloured by the critic's value."),
+        Picture("neighbours", "A state and its nearest neighbors under each distance, nearest first."),
+        Picture("maps", "Two-dimensional maps of the states, colored by the critic's value."),
     ]
     if data["correlations"]:
         save_figure(_correlations(data), directory / "correlations")
-        figures.insert(1, Picture("correlations", "Rank correlation of each comparison with what it should tell."))
+        figures.insert(
+            1, Picture("correlations", "Rank correlation of each distance with differences in value, reward and state.")
+        )
     count = len(data["latents"])
     paragraphs = [
-        f"{count} fresh states of {data['method']}'s exploring policy. The state distance is Euclidean in the"
-        " simulator's positions and velocities, each divided by its standard deviation; neighbours in time within an"
-        " episode are left out.",
+        f"{count} new states from the exploring policy of {data['method']}. The state distance is Euclidean in the"
+        " simulator's positions and velocities, each divided by its standard deviation. States next to each other in"
+        " an episode are left out.",
     ]
     if data["denoising"]:
-        said = ", ".join(f"{_name(name)} {factor:.2f}" for name, factor in data["denoising"].items())
+        factors = ", ".join(f"{_name(name)} {factor:.2f}" for name, factor in data["denoising"].items())
         paragraphs.append(
-            f"Denoising factor (1: the background does not count, 0: it counts as much as the state): {said}."
+            f"Denoising factor (1: ignores the background; 0: weighs it as much as the state): {factors}."
         )
-    return Section("Representation: which states are alike?", paragraphs, _tables(data), figures)
+    return Section("Representation: which states are similar?", paragraphs, _tables(data), figures)
 
 
 def _name(comparison: str) -> str:
@@ -52,7 +54,7 @@ def _tables(data: dict[str, Any]) -> list[Table]:
     tables = [Table("correlations", "Spearman's correlation over all pairs", columns, rows)]
     if data["agreement"]:
         shared = [[_name(n), f"{share:.0%}"] for n, share in data["agreement"].items() if n != "state"]
-        title = "Neighbours that are also neighbours in the simulator's state"
+        title = "Share of neighbors that are also neighbors in the simulator's state"
         tables.append(Table("agreement", title, ["distance", "share"], shared))
     return tables
 
@@ -84,8 +86,8 @@ def _neighbours(data: dict[str, Any]) -> Any:
     grid[0, 0].set_title("state", fontsize=10)
     for group, name in enumerate(comparisons):
         place = grid[0, 2 + group * (k + 1)]
-        said = place.text(0, 1.06, f"nearest by {_name(name)}", transform=place.transAxes, color=colour(name))
-        said.set_in_layout(False)  # it is wider than its picture, and would push the next one away
+        title = place.text(0, 1.06, f"nearest by {_name(name)}", transform=place.transAxes, color=colour(name))
+        title.set_in_layout(False)  # it is wider than its picture, and would push the next one away
     return figure
 
 
@@ -105,7 +107,6 @@ def _correlations(data: dict[str, Any]) -> Any:
     axes.set_ylabel("Spearman's correlation")
     axes.set_ylim(min(-0.1, *axes.get_ylim()), 1)
     axes.grid(axis="y", alpha=0.25)
-    axes.spines[["top", "right"]].set_visible(False)
     figure.legend(loc="outside lower center", ncols=3, frameon=False)
     return figure
 

@@ -106,7 +106,6 @@ def _figure(data: dict[str, Any]) -> Any:
         axes.set_yscale("log")
         axes.set_xlabel("gradient updates")
         axes.grid(alpha=0.25)
-        axes.spines[["top", "right"]].set_visible(False)
     seeds = max((row["seeds"] for row in data["absorption"]), default=1)
     figure.suptitle(f"Residual fitting, preset {data['settings']['preset']}, {seeds} seed{'s' if seeds > 1 else ''}")
     figure.legend(loc="outside lower center", ncols=3, frameon=False)

@@ -1,0 +1,102 @@
+"""The top of the page: what was compared, the answer, how sure it is, when, and what a reader should know first."""
+
+from __future__ import annotations
+
+import html
+from collections.abc import Sequence
+from datetime import UTC, datetime
+
+from pamd.report.aggregate import Comparison
+from pamd.report.findings import LEVEL, Finding, findings
+from pamd.report.settings import short
+from pamd.table import counted
+from pamd.version import __version__
+
+__all__ = ["about"]
+
+_NAMED = 6
+"""The summary names this many methods, tasks or pairs, and counts the others."""
+
+
+def about(comparison: Comparison, now: datetime) -> str:
+    """The summary and the notices, as HTML. `now` is the date that the page shows as its own."""
+    found = {scale: findings(comparison, scale) for scale in comparison.scales}
+    entries = {
+        "Compared": _paragraph(_compared(comparison)),
+        "Answer": _answer(found),
+        "How sure": _paragraph(_how_sure([one for group in found.values() for one in group])),
+        "When": _paragraph(_when(comparison, now)),
+    }
+    rows = "".join(f"<dt>{name}</dt><dd>{body}</dd>" for name, body in entries.items())
+    items = "".join(f"<li>{html.escape(notice)}</li>" for notice in _notices(comparison))
+    box = f"<div class=notices role=note><strong>Please note</strong><ul>{items}</ul></div>" if items else ""
+    return f"<dl class=summary>{rows}</dl>{box}"
+
+
+def _compared(comparison: Comparison) -> str:
+    budgets = [f"{short(budget)} decisions" for budget in sorted({s.decisions for s in comparison.settings})]
+    fidelities = sorted({column.fidelity for column in comparison.columns})
+    return (
+        f"{_listed([column.label for column in comparison.columns])}"
+        f" on {_listed(list(dict.fromkeys(setting.name for setting in comparison.settings)))}:"
+        f" {counted(len(comparison.runs), 'run')}, {counted(len({run.seed for run in comparison.runs}), 'seed')},"
+        f" {_listed(budgets)} per run. Fidelity: {' and '.join(fidelities)}. Scale: {' and '.join(comparison.scales)}."
+    )
+
+
+def _answer(found: dict[str, list[Finding]]) -> str:
+    """A line for each pair, those with a difference first."""
+    lines = []
+    for scale, group in found.items():
+        where = f" ({scale} scale)" if len(found) > 1 else ""
+        for one in sorted(group, key=lambda finding: not finding.decided):
+            lines.append(f"<strong>{html.escape(one.headline)}</strong>: {html.escape(one.detail + where)}.")
+    if not lines:
+        return _paragraph("None yet: no two methods share two finished seeds of a task and budget.")
+    more = f"<li>{counted(len(lines) - _NAMED, 'more pair')}: see Statistics.</li>" if len(lines) > _NAMED else ""
+    return f"<ul>{''.join(f'<li>{line}</li>' for line in lines[:_NAMED])}{more}</ul>"
+
+
+def _how_sure(found: Sequence[Finding]) -> str:
+    if not found:
+        return "Not at all: one seed shows no spread, so it cannot show a difference."
+    words = (
+        "Brackets: 95 % interval of the mean difference (Student's t over paired seeds, averaged over tasks)."
+        f" p: corrected for {counted(len(found), 'pair')} (Holm); below {LEVEL:g} it counts as a difference."
+    )
+    if not all(one.decided for one in found):
+        words += " Undecided does not mean equal. Detectable: what so many seeds would find 80 % of the time."
+    return words
+
+
+def _when(comparison: Comparison, now: datetime) -> str:
+    times = sorted(run.time for run in comparison.runs if run.time is not None)
+    days = list(dict.fromkeys(f"{datetime.fromtimestamp(time, UTC):%Y-%m-%d}" for time in times))
+    if not days:
+        trained = "The runs do not say when they were trained."
+    else:
+        trained = f"The runs ended {'on ' + days[0] if len(days) == 1 else f'between {days[0]} and {days[-1]}'} (UTC)."
+        if len(times) < len(comparison.runs):
+            trained += f" {len(comparison.runs) - len(times)} of {len(comparison.runs)} do not say when."
+    return f"{trained} pamd {__version__} wrote this page on {now:%Y-%m-%d} from the run directories alone."
+
+
+def _notices(comparison: Comparison) -> list[str]:
+    notices = [f"{one.name} cannot be read and does not count; the reason is below." for one in comparison.unreadable]
+    notices += [f"{run.name}: {notice}." for run in comparison.runs for notice in run.notices]
+    notices += [f"Not counted: {cell.notice}." for cell in comparison.rows if cell.notice]
+    if len({column.fidelity for column in comparison.columns}) > 1 or len(comparison.scales) > 1:
+        notices.append("These runs have several fidelities or scales. Each has its own columns and tables.")
+    if max(len(cell.scores) for cell in comparison.rows) < 2:
+        notices.append("No method has more than one finished seed in a setting: nothing here says which is better.")
+    return notices
+
+
+def _listed(names: Sequence[str]) -> str:
+    """a, b and c; with many names: a, b, … and 4 more."""
+    shown = [*names] if len(names) <= _NAMED else [*names[: _NAMED - 1], f"{len(names) - _NAMED + 1} more"]
+    return " and ".join(filter(None, [", ".join(shown[:-1]), shown[-1]]))
+
+
+def _paragraph(text: str) -> str:
+    return f"<p>{html.escape(text)}</p>"

@@ -1,0 +1,116 @@
+"""The newest video of each run. Methods stand side by side, on the same task and seed."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable
+from pathlib import Path
+from urllib.parse import quote
+
+from pamd.report import files
+from pamd.report.aggregate import Cell, Comparison
+from pamd.report.markup import anchor, escaped, inline, note
+from pamd.report.run import Run
+from pamd.report.settings import Setting
+from pamd.report.statistics import Estimate
+from pamd.table import counted
+
+__all__ = ["PAGE_BYTES", "VIDEO_BYTES", "videos"]
+
+VIDEO_BYTES = 1_000_000
+"""The page links a larger video instead of embedding it."""
+PAGE_BYTES = 20_000_000
+"""Once the page embeds this many bytes of videos, it links the others."""
+
+
+def videos(comparison: Comparison, out: Path) -> str:
+    """For each setting, a row of videos for each seed. The page folds all seeds but the first."""
+    text, fits = "", _allowance()
+    for setting in comparison.settings:
+        rows = _rows(comparison, setting, out, fits)
+        if rows:
+            more = "".join(rows[1:])
+            folded = more and f"<details><summary>{counted(len(rows) - 1, 'more seed')}</summary>{more}</details>"
+            text += f"<h3>{escaped(setting.label)}</h3>{rows[0]}{folded}"
+    return text
+
+
+def _rows(comparison: Comparison, setting: Setting, out: Path, fits: Callable[[int], bool]) -> list[str]:
+    rows = []
+    cells = comparison.row(setting)
+    for seed in sorted({run.seed for cell in cells for run in cell.runs}):
+        pairs = [(cell, run) for cell in cells for run in cell.runs if run.seed == seed]
+        shown = "".join(_shown(cell, run, out, fits) for cell, run in pairs)
+        if shown:
+            play = '<button type=button class=play hidden aria-pressed="false">Play together</button>'
+            button = play if shown.count("<video") > 1 else ""
+            rows.append(f"<div class=together><h4>Seed {seed}</h4>{button}<div class=videos>{shown}</div></div>")
+    return rows
+
+
+def _shown(cell: Cell, run: Run, out: Path, fits: Callable[[int], bool]) -> str:
+    """A run's video with its caption; "" where it has none."""
+    name = _newest(run.path)
+    if name is None:
+        return ""
+    try:
+        size = (run.path / name).stat().st_size
+        if fits(size):
+            source = inline(".mp4", files.read(run.path, name))
+            shown = f'<video controls loop muted playsinline preload=auto src="{source}"></video>'
+        else:
+            address = quote(os.fsencode(Path(os.path.relpath(run.path / name, out)).as_posix()))
+            shown = f'<a href="{address}">Video ({size / 1e6:.1f} MB)</a>'
+    except OSError as error:
+        return note(f"The video of {run.name} cannot be shown: {error}")
+    caption = f"<strong>{escaped(cell.column.label)}</strong> {escaped(_caption(run, name))}"
+    link = f'<a href="#{anchor(run)}">config and command</a>'
+    return f"<figure>{shown}<figcaption>{caption} ({link})</figcaption></figure>"
+
+
+def _newest(run: Path) -> str | None:
+    names = [name for name in files.names_in(run, "video") if name.endswith(".mp4") and not name.startswith(".")]
+    found = [name for name in names if files.is_inside(run, f"video/{name}")]
+    newest = max(found, key=lambda name: (_decisions(name) or 0, name), default=None)
+    return None if newest is None else f"video/{newest}"
+
+
+def _decisions(name: str) -> int | None:
+    """The evaluation that a video shows: training names a video by its decisions."""
+    found = re.fullmatch(r"([0-9]{1,18})\.mp4", name.removeprefix("video/"))
+    return int(found[1]) if found else None
+
+
+def _caption(run: Run, name: str) -> str:
+    """Decisions and return of the episode in the video, which is the first of its evaluation."""
+    decisions = _decisions(name)
+    if decisions not in run.curve.decisions:
+        return f"({name.removeprefix('video/')}, not in the log of evaluations)"
+    index = run.curve.decisions.index(decisions)
+    returns, unseen = run.curve.returns[index], run.curve.unseen[index]
+    text = f"after {decisions:,} decisions: return {_value(returns[0])}"
+    if unseen:
+        text += f", then {_value(unseen[0])} with unseen {'noise' if run.config['env'].get('noise') else 'backgrounds'}"
+    if len(returns) > 1:
+        text += f"; mean of {len(returns)} episodes {_value(sum(returns) / len(returns))}"
+    return text
+
+
+def _value(score: float) -> Estimate:
+    """A return with as many decimals as in the tables."""
+    return Estimate(score, None, None)
+
+
+def _allowance() -> Callable[[int], bool]:
+    """Whether a video of so many bytes may still be embedded. Each yes uses up its bytes."""
+    left = PAGE_BYTES
+
+    def fits(size: int) -> bool:
+        nonlocal left
+        if size >= VIDEO_BYTES or size > left:
+            return False
+        left -= size
+        return True
+
+    return fits

@@ -1,0 +1,105 @@
+"""The summary on top of the page: what was compared, the answer, how sure, when."""
+
+from __future__ import annotations
+
+import html
+import json
+import re
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+from tests.report.runs import write_run
+
+from pamd.report.about import about
+from pamd.report.aggregate import Comparison, compare
+from pamd.report.findings import findings
+from pamd.report.load import load_runs
+
+NOW = datetime(2026, 1, 31, tzinfo=UTC)
+
+
+def compared(root: Path) -> Comparison:
+    return compare(load_runs([root]))
+
+
+def entries(root: Path) -> dict[str, str]:
+    """The text of each entry of the summary."""
+    found = re.findall("<dt>(.*?)</dt><dd>(.*?)</dd>", about(compared(root), NOW))
+    return {name: html.unescape(re.sub("<.*?>", "", body)) for name, body in found}
+
+
+def write_pair(root: Path, differences: list[float]) -> None:
+    """dbc-det and dbc-det+pamd, whose returns differ by `differences`, one for each seed."""
+    for seed, difference in enumerate(differences):
+        write_run(root, "dbc-det", seed, [0, 0, 100.0])
+        write_run(root, "dbc-det+pamd", seed, [0, 0, 100.0 + difference])
+
+
+@pytest.mark.parametrize(
+    ("differences", "says"),
+    [
+        ([100, 110, 120], "dbc-det+pamd scores higher than dbc-det: difference 110.0 [85.2, 134.8], p = 0.003"),
+        ([-100, -110, -120], "dbc-det+pamd scores lower than dbc-det: difference -110.0 [-134.8, -85.2], p = 0.003"),
+        ([-50, 10, 70], "dbc-det+pamd or dbc-det: undecided: difference 10.0 [-139.0, 159.0], p = 0.800"),
+    ],
+)
+def test_the_answer_is_a_sentence_with_an_interval(tmp_path: Path, differences: list[float], says: str) -> None:
+    write_pair(tmp_path, differences)
+    found = entries(tmp_path)
+    assert found["Answer"].startswith(f"{says}, 3 paired seeds on cheetah_run")
+    assert ("Undecided does not mean equal" in found["How sure"]) == ("undecided" in says)
+
+
+def test_what_was_compared_and_when(tmp_path: Path) -> None:
+    write_pair(tmp_path, [1, 2])
+    (first, *_) = sorted(tmp_path.iterdir())
+    (first / "status.json").write_text(json.dumps({"state": "finished", "time": 86400.0}))
+    found = entries(tmp_path)
+    assert found["Compared"] == (
+        "dbc-det and dbc-det+pamd on cheetah_run: 4 runs, 2 seeds, 2k decisions per run."
+        " Fidelity: released. Scale: cpu."
+    )
+    assert found["When"].startswith("The runs ended on 1970-01-02 (UTC). 3 of 4 do not say when. pamd ")
+    assert " wrote this page on 2026-01-31 " in found["When"]
+
+
+def test_without_two_shared_seeds_there_is_no_answer(tmp_path: Path) -> None:
+    write_pair(tmp_path, [100])
+    write_run(tmp_path, "dbc-det", 1)
+    write_run(tmp_path, "dbc-det+pamd", 2)
+    assert findings(compared(tmp_path), "cpu") == []
+    assert entries(tmp_path)["Answer"].startswith("None yet")
+    assert entries(tmp_path)["How sure"].startswith("Not at all")
+
+
+def test_only_plug_in_pairs_are_tested_where_there_are_any_and_p_is_corrected_for_them(tmp_path: Path) -> None:
+    write_pair(tmp_path, [100, 110, 120])
+    (alone,) = findings(compared(tmp_path), "cpu")
+    for seed in range(3):
+        write_run(tmp_path, "simsr", seed, [0, 0, 50.0])
+        write_run(tmp_path, "simsr+pamd", seed, [0, 0, 50.0 + 3 * seed])
+    first, second = findings(compared(tmp_path), "cpu")
+    assert [(one.first.label, one.second.label) for one in (first, second)] == [
+        ("dbc-det+pamd", "dbc-det"),
+        ("simsr+pamd", "simsr"),
+    ]
+    assert first.corrected == pytest.approx(2 * alone.corrected)
+    assert second.corrected == second.effect.p_value
+
+
+def test_many_methods_are_counted_instead_of_named(tmp_path: Path) -> None:
+    for index in range(8):
+        write_run(tmp_path, f"method-{index}", 0)
+    names = entries(tmp_path)["Compared"].split(" on ")[0]
+    assert names == "method-0, method-1, method-2, method-3, method-4 and 3 more"
+
+
+def test_a_repaired_run_says_so(tmp_path: Path) -> None:
+    repaired, damaged = write_run(tmp_path), write_run(tmp_path, seed=1)
+    row = {"file": "eval.jsonl", "dropped_rows": [2, 5], "dropped_bytes": 80, "pamd": "0.2.0", "time": 1.0}
+    (repaired / "repairs.jsonl").write_text(json.dumps(row) + "\n")
+    (damaged / "repairs.jsonl").write_text("{\n")
+    text = about(compared(tmp_path), NOW)
+    assert f"{repaired.name}: a repair dropped 2 damaged rows of eval.jsonl (see repairs.jsonl)." in text
+    assert f"{damaged.name}: a repair dropped rows of its logs, but not all is known" in text
