@@ -7,11 +7,13 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from tests.report.runs import write_run
 
 from pamd import published
 from pamd.report import page as report
+from pamd.training.video import write_video
 
 pytestmark = pytest.mark.slow
 
@@ -33,8 +35,12 @@ def browser() -> Iterator[Any]:
 
 @pytest.fixture(scope="module")
 def written(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Three methods, two tasks, three seeds; one seed stopped early, one has no wall time."""
+    """Three methods, two tasks, three seeds; one seed stopped early, one has no wall time, one task has videos."""
     root = tmp_path_factory.mktemp("browser")
+    recorded = root / "video"
+    recorded.mkdir()
+    frames = [np.full((64, 64, 3), 4 * step, np.uint8) for step in range(60)]
+    write_video(recorded / "000008000.mp4", frames, 10)
     for row, task in enumerate(("cheetah_run", "walker_walk")):
         for rise, method in enumerate(METHODS, start=1):
             for seed in range(3):
@@ -42,13 +48,17 @@ def written(tmp_path_factory: pytest.TempPathFactory) -> Path:
                 stopped = (method, task, seed) == ("dbc-det", "walker_walk", 2)
                 timing = (method, seed) != ("simsr+pamd", 0)
                 changes = {"env__task": task, "decisions": 8000}
-                write_run(root / "runs", method, seed, values[:5] if stopped else values, timing=timing, **changes)
+                values = values[:5] if stopped else values
+                run = write_run(root / "runs", method, seed, values, timing=timing, **changes)
+                if task == "cheetah_run":
+                    shutil.copytree(recorded, run / "video")
     return report.build([root / "runs"], root / "out", title="Browser", published=published.load("table1"))
 
 
-@pytest.fixture(params=[1280, 390])
+@pytest.fixture(params=[(1280, "light"), (390, "dark")], ids=["1280-light", "390-dark"])
 def opened(browser: Any, written: Path, request: pytest.FixtureRequest) -> Iterator[Any]:
-    view = browser.new_page(viewport={"width": request.param, "height": 844})
+    width, scheme = request.param
+    view = browser.new_page(viewport={"width": width, "height": 844}, color_scheme=scheme)
     said: list[str] = []
     view.on("console", lambda message: said.append(message.text))
     view.on("pageerror", lambda error: said.append(str(error)))
@@ -72,6 +82,84 @@ def test_nothing_is_wider_than_the_screen_and_text_is_large_enough(opened: Any) 
       }).map((text) => text.textContent);
     })"""
     assert opened.evaluate(outside) == []
+
+
+def test_every_table_shows_all_of_its_columns_on_a_desktop(opened: Any) -> None:
+    if opened.viewport_size["width"] < 1280:
+        pytest.skip("a phone scrolls wide tables")
+    opened.evaluate("document.querySelectorAll('details').forEach((one) => { one.open = true; })")
+    tables = "[...document.querySelectorAll('.wide')].map((one) => [one.ariaLabel, one.scrollWidth - one.clientWidth])"
+    found = dict(opened.evaluate(tables))
+    assert {"All results", "Compared with the paper", "Returns at cpu scale"} <= set(found)
+    assert {name: hidden for name, hidden in found.items() if hidden > 0} == {}
+
+
+CONTRAST = """() => {
+  const channels = (color) => color.match(/[\\d.]+/g).slice(0, 3).map((c) => c / 255);
+  const linear = (c) => (c <= 0.04045 ? c / 12.92 : ((c + 0.055) / 1.055) ** 2.4);
+  const light = (color) => channels(color).map(linear).reduce((sum, c, i) => sum + c * [0.2126, 0.7152, 0.0722][i], 0);
+  const page = light(getComputedStyle(document.body).backgroundColor);
+  const ratio = (color) => (Math.max(light(color), page) + 0.05) / (Math.min(light(color), page) + 0.05);
+  const lowest = (query, part) =>
+    Math.min(...[...document.querySelectorAll(query)].map((one) => ratio(getComputedStyle(one)[part])));
+  return {
+    text: lowest("p, td, th, h1, h2, h3, dt, dd, a, summary, figcaption", "color"),
+    labels: lowest(".panel text", "fill"),
+    curves: lowest(".panel polyline", "stroke"),
+    page,
+  };
+}"""
+
+
+def test_text_and_curves_can_be_read_in_both_color_schemes(opened: Any) -> None:
+    found = opened.evaluate(CONTRAST)
+    assert (found["page"] > 0.5) == (opened.viewport_size["width"] == 1280)  # the other page is dark
+    assert found["text"] >= 4.5
+    assert found["labels"] >= 4.5
+    assert found["curves"] >= 2  # light blue on white is the faintest
+
+
+def test_a_figure_follows_the_color_scheme(opened: Any) -> None:
+    """The profile is an SVG without a background; the text in it is dark on a light page and light on a dark one."""
+    picture = opened.locator("figure img:not(.card)").first
+    picture.scroll_into_view_if_needed()
+    lightness = """async (image) => {
+      await image.decode();
+      const canvas = document.createElement('canvas');
+      [canvas.width, canvas.height] = [image.naturalWidth, image.naturalHeight];
+      const context = canvas.getContext('2d');
+      context.drawImage(image, 0, 0);
+      const data = context.getImageData(0, 0, canvas.width, canvas.height).data;
+      const gray = [];
+      for (let i = 0; i < data.length; i += 4)
+        if (data[i + 3] > 250 && data[i] === data[i + 1] && data[i] === data[i + 2]) gray.push(data[i]);
+      return gray.sort((a, b) => a - b)[gray.length >> 1];
+    }"""
+    light = opened.viewport_size["width"] == 1280
+    assert picture.evaluate(lightness) == (0x1B if light else 0xE6)
+
+
+def test_videos_of_one_seed_play_together(opened: Any) -> None:
+    row = opened.locator(".together").first
+    assert row.locator("video").count() == 3
+    first, second = (row.locator("figure").nth(index).bounding_box() for index in (0, 1))
+    assert first["y"] == second["y"]
+    assert first["x"] + first["width"] <= second["x"]
+    times = "[...document.querySelector('.together').querySelectorAll('video')].map((one) => one.currentTime)"
+    button = row.get_by_role("button")
+    button.click()
+    opened.wait_for_function(f"{times}.every((time) => time > 0)")
+    assert button.inner_text() == "Pause"
+    button.click()
+    assert opened.evaluate("[...document.querySelectorAll('.together video')].every((one) => one.paused)")
+
+
+def test_a_caption_leads_to_the_config_and_command_of_its_run(opened: Any) -> None:
+    opened.locator(".together figcaption a").first.click()
+    assert opened.evaluate("location.hash").startswith("#run-cheetah_run_dbc-det_s0")
+    command = opened.locator("details[id^='run-'][open] pre").first
+    assert command.is_visible()
+    assert command.inner_text().startswith("pamd train --config configs/cheetah_run_dbc-det_s0")
 
 
 def test_tick_labels_do_not_overlap(opened: Any) -> None:

@@ -52,7 +52,8 @@ INK = "#1b1b1b"
 STYLE: dict[str, Any] = {
     **dict.fromkeys(("text.color", "axes.edgecolor", "axes.labelcolor", "xtick.color", "ytick.color"), INK),
     **{"axes.spines.top": False, "axes.spines.right": False, "axes.axisbelow": True, "axes.titlesize": 10},
-    **{"grid.color": "#8a8a8a", "font.size": 10, "legend.frameon": False, "svg.hashsalt": "pamd"},
+    **{"axes.facecolor": "none", "grid.color": "#8a8a8a", "font.size": 10, "legend.frameon": False},
+    "svg.hashsalt": "pamd",
 }
 """The look of every figure, in matplotlib's names."""
 DARK = {
