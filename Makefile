@@ -22,7 +22,7 @@ test: lint type
 
 test-slow: setup
 	@sh system-packages.sh chromium || echo "without chromium the browser test is skipped"
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[atari,ray,release,slurm]'
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[atari,metric-learning,ray,release,slurm,tianshou,torchrl]'
 	$(BIN)/pytest -m slow -n 2
 
 setup: $(READY)

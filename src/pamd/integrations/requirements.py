@@ -1,0 +1,39 @@
+"""What every integration checks before it adds anything to somebody else's training."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import re
+
+from pamd.errors import ConfigError
+from pamd.representation import Representation
+
+__all__ = ["check_representation", "require_library"]
+
+
+def require_library(integration: str, distribution: str, oldest: tuple[int, int], extra: str) -> None:
+    """Raise ConfigError unless `distribution` is installed and is not older than `oldest`."""
+    wanted = f"{integration} requires {distribution} >= {'.'.join(map(str, oldest))}"
+    try:
+        found = importlib.metadata.version(distribution)
+    except importlib.metadata.PackageNotFoundError:
+        raise ConfigError(f"{wanted}: pip install 'pamd[{extra}]'") from None
+    if tuple(int(number) for number in re.findall(r"\d+", found)[:2]) < oldest:
+        raise ConfigError(f"{wanted}, got {found}: pip install -U 'pamd[{extra}]'")
+
+
+def check_representation(who: str, representation: Representation) -> None:
+    """Raise ConfigError unless `representation` has losses that a batch of single transitions can fill."""
+    if not isinstance(representation, Representation):
+        raise ConfigError(f"{who} requires a pamd.Representation, got {type(representation).__name__}")
+    method = representation.method
+    if method.distance is None and method.transition == "none":
+        raise ConfigError(f"{who}: method {method.name!r} has no loss to add; use a method such as 'simsr+pamd'")
+    absent = sorted(method.operator_needs & {"value", "action_value", "z_window"})
+    if absent and method.operator is not None:
+        raise ConfigError(
+            f"{who}: operator {method.operator.name!r} reads {', '.join(absent)}, which a batch of single transitions"
+            " does not hold; use a method with operator 'independent', or train with pamd.Agent"
+        )
+    if not any(p.requires_grad for p in representation.encoder.parameters()):
+        raise ConfigError(f"{who}: the representation's encoder has no parameters that the metric could shape")
