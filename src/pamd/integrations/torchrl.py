@@ -1,0 +1,207 @@
+"""TorchRL: `MetricLoss(representation)` beside `SACLoss` or `DQNLoss`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from pamd.errors import ConfigError, ShapeError
+from pamd.integrations.requirements import check_representation, require_library
+from pamd.representation import CachedLatents, Losses, Representation
+from pamd.representation.latents import Which
+
+require_library(__name__, "torchrl", (0, 14), "torchrl")
+
+from tensordict import TensorDict, TensorDictBase  # noqa: E402  The version is checked first.
+from tensordict.nn import dispatch  # noqa: E402
+from torchrl.objectives import LossModule  # noqa: E402
+
+__all__ = ["MetricLoss"]
+
+_TERMS = ("metric", "transition", "reward")
+_PADDING = ("collector", "mask")
+"""Where TorchRL marks rows that are not padding."""
+
+
+class MetricLoss(LossModule):
+    """The losses of a representation, from a TensorDict of transitions.
+
+    `encode` writes the latents that the networks of the other losses read, so that the encoder runs once. `forward`
+    returns "loss_metric", "loss_transition" and "loss_reward", each weighted (0 where the method has no such term), and
+    detached scalars to log. Call `follow` once after every update.
+
+    Args:
+        representation: it owns the encoder, which no network of another loss may contain.
+        beside: the losses that read the latents. An encoder inside one of their networks is refused here.
+        generator: draws pairs and noise; without one, torch's global generator does.
+    """
+
+    @dataclass
+    class _AcceptedKeys:
+        """The keys of the TensorDict, for `set_keys`."""
+
+        observation: Any = "observation"
+        """What the encoder reads, here and under "next"."""
+        latent: Any = "latent"
+        """Where `encode` writes latents, here and under "next"."""
+        action: Any = "action"
+        """Floats, one-hot rows or indices."""
+        reward: Any = "reward"
+        """Under "next"."""
+        terminated: Any = "terminated"
+        """Under "next". A time limit is no termination."""
+
+    default_keys = _AcceptedKeys
+    out_keys = [f"loss_{term}" for term in _TERMS]
+    representation: Representation
+
+    def __init__(
+        self,
+        representation: Representation,
+        *,
+        beside: Sequence[LossModule] = (),
+        generator: torch.Generator | None = None,
+    ) -> None:
+        super().__init__()
+        check_representation("MetricLoss", representation)
+        for loss in beside:
+            _check_networks(representation, loss)
+        self.representation, self.generator = representation, generator
+
+    @property
+    def in_keys(self) -> list[Any]:
+        """The keys that `forward` reads. The latents are optional."""
+        keys = self.tensor_keys
+        return [
+            keys.observation,
+            keys.action,
+            *(_next(key) for key in (keys.observation, keys.reward, keys.terminated)),
+        ]
+
+    def encode(self, tensordict: TensorDictBase) -> TensorDictBase:
+        """`tensordict` with latents: those of the states carry the gradient, those of the next states do not.
+
+        The latents of the next states come from the "ema" copy of the encoder where the representation keeps one.
+        """
+        keys, rep, flat = self.tensor_keys, self.representation, tensordict.reshape(-1)
+        rep.encoder.observe(self._reward(flat))
+        slow = rep.encoder if self._which_next == "online" else rep.slow_encoders["ema"]
+        with torch.no_grad():
+            z_next: Tensor = slow(self._get(flat, _next(keys.observation)))
+        z = rep.encode(self._get(flat, keys.observation))
+        written = tensordict.copy()
+        written.set(keys.latent, z.unflatten(0, tensordict.batch_size))
+        written.set(_next(keys.latent), z_next.unflatten(0, tensordict.batch_size))
+        return written
+
+    @dispatch
+    def forward(self, tensordict: TensorDictBase) -> TensorDict:
+        """The losses of the transitions [B, ...], with the latents of `encode` where it has written them."""
+        if tensordict.get("steps_to_next_obs", None) is not None:
+            raise ConfigError(
+                "MultiStep sums rewards over several steps, but the metric's target reads the reward of one step;"
+                " sample the metric's batch from a buffer of single steps"
+            )
+        flat = tensordict.reshape(-1)
+        if (valid := flat.get(_PADDING, None)) is not None:
+            flat = flat[valid.reshape(-1)]
+        losses = self._losses(flat)
+        zero = losses.total.new_zeros(())
+        values = {f"loss_{term}": losses[term].value if term in losses else zero for term in _TERMS}
+        return TensorDict({**losses.metrics, **values})
+
+    def follow(self) -> None:
+        """Move the slow copies of the representation. Call it once after every update."""
+        self.representation.follow()
+
+    def _losses(self, batch: TensorDictBase) -> Losses:
+        keys, rep = self.tensor_keys, self.representation
+        obs, next_obs = self._get(batch, keys.observation), self._get(batch, _next(keys.observation))
+        reward = self._reward(batch)
+        not_done = 1 - self._get(batch, _next(keys.terminated)).reshape(len(obs)).to(reward.dtype)
+        action, latents = self._action(batch), self._latents(batch, obs, next_obs)
+        rep.encoder.observe(reward)
+        terms = rep.model_losses(latents, action, reward, self.generator)
+        terms |= rep.metric_losses(latents, action, reward, self.generator, not_done=not_done)
+        return Losses(terms)
+
+    def _latents(self, batch: TensorDictBase, obs: Tensor, next_obs: Tensor) -> CachedLatents | _Encoded:
+        keys = self.tensor_keys
+        z, z_next = (batch.get(key, None) for key in (keys.latent, _next(keys.latent)))
+        if z is None:
+            return self.representation.cache(obs, next_obs)
+        if torch.is_grad_enabled() and not z.requires_grad:
+            raise ConfigError(
+                f"{keys.latent!r} carries no gradient, so the losses would not train the encoder; pass what"
+                " MetricLoss.encode returned, not detached, with gradients on"
+            )
+        return _Encoded(self.representation.cache(obs, next_obs, z=z), self._which_next, z_next)
+
+    @property
+    def _which_next(self) -> Which:
+        return "ema" if "ema" in self.representation.slow_encoders else "online"
+
+    def _reward(self, batch: TensorDictBase) -> Tensor:
+        """The rewards [B] of a flat batch."""
+        key = _next(self.tensor_keys.reward)
+        reward = self._get(batch, key)
+        if reward.numel() != len(batch):
+            raise ShapeError(f"{key} must hold one reward per transition, {len(batch)}, got {list(reward.shape)}")
+        return reward.reshape(-1)
+
+    def _action(self, batch: TensorDictBase) -> Tensor:
+        """Actions as the representation reads them: one-hot rows, of any type, become floats."""
+        action = self._get(batch, self.tensor_keys.action)
+        rows = action.ndim == 2 and action.shape[1] == self.representation.action_dim > 1
+        return action.to(torch.get_default_dtype()) if rows and not action.is_floating_point() else action
+
+    def _get(self, batch: TensorDictBase, key: Any) -> Tensor:
+        value: Tensor | None = batch.get(key, None)
+        if value is None:
+            known = ", ".join(sorted(str(known) for known in batch.keys(True, True)))
+            raise ConfigError(f"the TensorDict has no {key!r}; name the key with set_keys. Its keys: {known}")
+        return value
+
+
+class _Encoded:
+    """Latents of a batch whose next states were encoded already, under the copy `which`."""
+
+    def __init__(self, cached: CachedLatents, which: Which, z_next: Tensor | None) -> None:
+        self._cached, self._which, self._z_next = cached, which, z_next
+
+    @property
+    def z(self) -> Tensor:
+        return self._cached.z
+
+    def fixed_z(self, which: Which) -> Tensor:
+        return self._cached.fixed_z(which)
+
+    def z_next(self, which: Which) -> Tensor:
+        known = self._z_next if which == self._which else None
+        return self._cached.z_next(which) if known is None else known.detach()
+
+    def z_window(self, which: Which) -> Tensor:
+        return self._cached.z_window(which)
+
+    def once(self, name: str, compute: Callable[[], Any]) -> Any:
+        return self._cached.once(name, compute)
+
+
+def _next(key: Any) -> tuple[Any, ...]:
+    return ("next", *(key if isinstance(key, tuple) else (key,)))
+
+
+def _check_networks(representation: Representation, loss: LossModule) -> None:
+    """Raise ConfigError if a network of `loss` contains the representation's encoder."""
+    encoder = {id(p) for p in representation.encoder.parameters()}
+    for name, network in vars(loss).items():
+        if isinstance(network, nn.Module) and encoder & {id(p) for p in network.parameters()}:
+            raise ConfigError(
+                f"{name} of {type(loss).__name__} contains the representation's encoder. A loss may train a copy of it"
+                " (SACLoss does, with parameters drawn anew); let the network read the latents that MetricLoss.encode"
+                " writes"
+            )
