@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pamd
+from pamd.fields import field_docs
 from pamd.methods.family import family
 from pamd.table import NONE
 
@@ -46,7 +47,29 @@ def reference() -> str:
         for name in registry.names():
             cls = registry.get(name)
             lines.append(f"- `{name}`: {_first_line(cls)} Options: {_options(cls.Config)}")
-    return "\n".join(lines) + "\n"
+    return "\n".join([*lines, *_explanations()]) + "\n"
+
+
+def _explanations() -> list[str]:
+    """What `help` says about every field of the plug-in's records, and about every option."""
+    lines = ["", "## What the fields mean", "", "The same lines are in `help(pamd.Latents)`, and so on."]
+    for record in (pamd.Latents, pamd.Objective, pamd.Method):
+        lines += ["", f"### `{record.__name__}`", ""]
+        lines += [f"- `{name}`: {text}" for name, text in field_docs(record).items()]
+    for title, registry in (
+        ("distances", pamd.DISTANCES),
+        ("operators", pamd.OPERATORS),
+        ("encoders", pamd.ENCODERS),
+        ("learners", pamd.LEARNERS),
+        ("augmentations", pamd.augmentations.AUGMENTATIONS),
+    ):
+        lines += ["", f"### Options of {title}", ""]
+        owners: dict[tuple[str, str], list[str]] = {}
+        for name in registry.names():
+            for option in field_docs(registry.get(name).Config).items():
+                owners.setdefault(option, []).append(f"`{name}`")
+        lines += [f"- `{option}` of {', '.join(names)}: {text}" for (option, text), names in owners.items()]
+    return lines
 
 
 def _methods() -> list[str]:

@@ -12,6 +12,7 @@ from torch.nn import functional as F
 from pamd.config import check_choice
 from pamd.distances import Distance
 from pamd.errors import ConfigError, DtypeError, ShapeError
+from pamd.fields import explained
 from pamd.operators import Operator
 from pamd.operators.rap import Rap
 from pamd.types import Latents, Loss, Measurement, Pairs
@@ -19,6 +20,7 @@ from pamd.types import Latents, Loss, Measurement, Pairs
 __all__ = ["Objective", "make_pairs", "metric_loss"]
 
 
+@explained
 @dataclass(frozen=True)
 class Objective:
     """The options of the metric loss."""

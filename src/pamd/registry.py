@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import importlib
 import pkgutil
 import warnings
@@ -11,6 +12,7 @@ from types import ModuleType
 from typing import Generic, TypeVar
 
 from pamd.errors import ConfigError, PluginWarning, UnknownNameError
+from pamd.fields import explained
 
 __all__ = ["Registry"]
 
@@ -35,13 +37,17 @@ class Registry(Generic[T]):
     def register(self, name: str) -> Callable[[T], T]:
         """Decorator: make the decorated thing known as `name`.
 
-        The same definition may register again (a notebook cell run twice, a reloaded module) and replaces itself.
+        The same definition may register again (a notebook cell run twice, a reloaded module) and replaces itself. Where
+        the thing has a `Config`, `help` of that record explains every option.
         """
 
         def add(thing: T) -> T:
             if name in self._entries and not _same_definition(self._entries[name], thing):
                 raise ConfigError(f"{self.kind} {name!r} is registered already, by {self._entries[name]!r}")
             self._entries[name] = thing
+            record = getattr(thing, "Config", None)
+            if dataclasses.is_dataclass(record) and isinstance(record, type):
+                explained(record)
             return thing
 
         return add

@@ -14,10 +14,12 @@ import torch
 from torch import Tensor
 
 from pamd.errors import DtypeError, ShapeError
+from pamd.fields import explained
 
 __all__ = ["Batch", "Budget", "Extras", "Latents", "Loss", "Measurement", "NStep", "Pairs", "Window"]
 
 
+@explained
 @dataclass(frozen=True)
 class NStep:
     """The returns of B transitions over m steps: m = n, or fewer where the episode or the replay ends before."""
@@ -30,6 +32,7 @@ class NStep:
     """[B], float32: gamma^m, or 0 where the episode terminated within the m steps. A time limit bootstraps."""
 
 
+@explained
 @dataclass(frozen=True)
 class Window:
     """B transitions and what follows them, m steps in all: m = n, or fewer where the episode or the replay ends before.
@@ -47,6 +50,7 @@ class Window:
     """[B], float32: 0 where the episode terminated at the m-th step, 1 otherwise"""
 
 
+@explained
 @dataclass(frozen=True)
 class Batch:
     """B transitions from replay."""
@@ -144,6 +148,7 @@ class Loss(NamedTuple):
     """Detached scalars."""
 
 
+@explained
 @dataclass(frozen=True)
 class Pairs:
     """P pairs of rows of one batch: row `left[p]` meets row `right[p]`."""
@@ -178,6 +183,7 @@ class Pairs:
         return self.left.shape[0]
 
 
+@explained
 @dataclass(frozen=True)
 class Latents:
     """One batch of transitions as the objective sees it.
@@ -251,6 +257,7 @@ class Latents:
         return self.z.shape[0]
 
 
+@explained
 @dataclass(frozen=True)
 class Extras:
     """What an operator may read of B transitions that the representation cannot compute. An agent fills it."""

@@ -245,3 +245,9 @@ def test_wrong_inputs_are_named() -> None:
     wide = pamd.Representation("simsr+pamd", encoder=plain_encoder(), latent_dim=D + 1, action_dim=3)
     with pytest.raises(ShapeError, match=r"the encoder must give \[B, 9\], got \[12, 8\]"):
         wide.losses(obs, action, reward, next_obs)
+
+
+def test_the_repr_shows_the_method() -> None:
+    shown = repr(make("mico+pamd"))
+    for part in ("name='mico+pamd'", "target_encoder=", "pairing=", "next_latents=", "action_dim="):
+        assert part in shown

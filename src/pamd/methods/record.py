@@ -9,6 +9,7 @@ from typing import Any, ClassVar, Literal, get_args
 from pamd.config import Part, check_choice, check_fraction, check_positive, check_whole
 from pamd.distances import DISTANCES
 from pamd.errors import ConfigError
+from pamd.fields import explained
 from pamd.initialisation import Initialisation
 from pamd.models import TransitionKind, TransitionStd
 from pamd.objective import Objective
@@ -42,6 +43,7 @@ class OperatorPart(Part):
     registry: ClassVar[Registry[Any]] = OPERATORS
 
 
+@explained
 @dataclass(frozen=True)
 class Method:
     """Pair states, measure their latents with a distance, build a target with an operator, regress one on the other."""
@@ -69,7 +71,7 @@ class Method:
     """Which step of the sequential schedule carries the metric loss."""
 
     latent_dim: int = 50
-    """d"""
+    """d, the number of coordinates of a latent."""
     latent_space: LatentSpace = "layernorm"
     """Where latents live."""
     ball_radius: BallRadius = "rewards"

@@ -88,10 +88,21 @@ class Representation(nn.Module):
             self.target_distance.eval()
         return self
 
+    def extra_repr(self) -> str:
+        """The method with all of its fields, for `repr`."""
+        return f"method={self.method!r}, action_dim={self.action_dim}"
+
     def encode(self, obs: Tensor) -> Tensor:
         """The latents that a critic or policy reads, with gradient: [B, ...] -> z [B, d]."""
         z: Tensor = self.encoder(obs)
         return z
+
+    def forward(self, obs: Tensor, *transition: Tensor, **options: Any) -> Tensor | Losses:
+        """`encode(obs)`; with actions, rewards and next observations, `losses(obs, *transition, **options)`.
+
+        A wrapper such as DistributedDataParallel passes on this call alone, so the losses must be reachable through it.
+        """
+        return self.losses(obs, *transition, **options) if transition else self.encode(obs)
 
     def losses(
         self,
