@@ -40,8 +40,9 @@ class ConvConfig:
 
 def as_pixels(obs: Tensor, dtype: torch.dtype) -> Tensor:
     """uint8 [B, C, H, W] as floats in [0, 1], channels last. Floats keep their values."""
-    # Reordering bytes and converting them after is a fifth faster than both at once.
-    x = obs.contiguous(memory_format=torch.channels_last).to(dtype)
+    # Reordering bytes and converting them after is a fifth faster than both at once. torch.func.vmap cannot reorder.
+    ordered = obs if torch._C._are_functorch_transforms_active() else obs.contiguous(memory_format=torch.channels_last)
+    x = ordered.to(dtype)
     return x.div_(255) if obs.dtype == torch.uint8 else x
 
 

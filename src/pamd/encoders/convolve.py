@@ -3,7 +3,8 @@
 Most of an update is spent here. Two things make the library's backward slow on a CPU: each layer's gradient goes out to
 memory and back, and in channels-last order the kernel for the weights' gradient reaches half the rate of a matrix
 product. Here the batch goes backwards through all layers in pieces that stay in the cache, and the weights' gradient is
-a matrix product. `tests/encoders/test_convolve.py` holds it to autograd, docs/performance.md says what it brings.
+a matrix product. `tests/encoders/test_convolve.py` holds it to autograd, docs/performance.md says what it brings. Plain
+convolutions take over wherever more than a first derivative is asked for.
 """
 
 from __future__ import annotations
@@ -15,8 +16,9 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch.autograd.function import once_differentiable
 from torch.nn import functional as F
+
+from pamd.distances.derivatives import needs_plain, plain_gradients
 
 __all__ = ["convolve"]
 
@@ -30,7 +32,8 @@ def convolve(x: Tensor, weights: Sequence[Tensor], biases: Sequence[Tensor], str
     No gradient reaches x: it is pixels.
     """
     by_hand = x.device.type == "cpu" and torch.is_grad_enabled() and not torch.is_autocast_enabled("cpu")
-    if by_hand and not x.requires_grad and any(w.requires_grad for w in weights):
+    learned = not x.requires_grad and any(w.requires_grad for w in weights)
+    if by_hand and learned and not needs_plain(x, *weights, *biases):
         result: Tensor = _Stack.apply(x, tuple(strides), *weights, *biases)  # type: ignore[no-untyped-call]
         return result
     return _outputs(x, weights, biases, strides)[-1]
@@ -47,7 +50,7 @@ def _outputs(x: Tensor, weights: Sequence[Tensor], biases: Sequence[Tensor], str
 def _layer(x: Tensor, weight: Tensor, bias: Tensor, stride: int) -> Tensor:
     """ReLU of the convolution; where no gradient is recorded and oneDNN is there, in one go over memory."""
     plain = torch.is_grad_enabled() or torch.is_autocast_enabled("cpu") or x.dtype != torch.float32
-    if plain or x.device.type != "cpu" or not _has_fused_layer():
+    if plain or needs_plain(x, weight, bias) or x.device.type != "cpu" or not _has_fused_layer():
         return F.relu_(F.conv2d(x, weight, bias, stride))
     y: Tensor = torch.ops.mkldnn._convolution_pointwise(
         x, weight, bias, [0, 0], [stride] * 2, [1, 1], 1, "relu", [], ""
@@ -67,33 +70,51 @@ class _Stack(torch.autograd.Function):
         weights, biases = parameters[: len(strides)], parameters[len(strides) :]
         outputs = _outputs(x, weights, biases, strides)
         ctx.strides = strides
-        ctx.save_for_backward(*outputs, *weights)
+        ctx.save_for_backward(*parameters, *outputs)
         return outputs[-1]
 
     @staticmethod
-    @once_differentiable
     def backward(ctx: Any, grad_output: Tensor) -> tuple[Tensor | None, ...]:
-        depth = len(ctx.strides)
-        outputs, weights = ctx.saved_tensors[: depth + 1], ctx.saved_tensors[depth + 1 :]
-        grad_weights = [torch.zeros_like(w) for w in weights]
-        grad_biases = [torch.zeros_like(w[:, 0, 0, 0]) for w in weights]
-        # The first layer's share is taken at the end, for the whole batch: its kernel gains nothing from pieces.
-        first = torch.empty_like(outputs[1])
-        pieces = math.ceil(first.numel() * first.element_size() / _PIECE_BYTES)
-        piece = math.ceil(len(first) / max(1, pieces))
-        for start in range(0, len(grad_output), piece):
-            rows = slice(start, start + piece)
-            gradient = grad_output[rows]
-            for layer in range(depth - 1, 0, -1):
-                gradient = torch.ops.aten.threshold_backward(gradient, outputs[layer + 1][rows], 0)
-                x, stride = outputs[layer][rows], ctx.strides[layer]
-                grad_weights[layer] += _grad_weight(x, gradient, stride)
-                grad_biases[layer] += _grad_bias(gradient)
-                gradient = _library(gradient, x, weights[layer], stride, (True, False))[0]
-            torch.ops.aten.threshold_backward.grad_input(gradient, outputs[1][rows], 0, grad_input=first[rows])
-        grad_weights[0] = _library(first, outputs[0], weights[0], ctx.strides[0], (False, True))[1]
-        grad_biases[0] = _grad_bias(first)
-        return (None, None, *grad_weights, *grad_biases)
+        strides, count = ctx.strides, 2 * len(ctx.strides)
+        parameters, outputs = ctx.saved_tensors[:count], ctx.saved_tensors[count:]
+        # Autograd enables gradients here only if a second derivative is wanted (create_graph).
+        if torch.is_grad_enabled():
+            plain = functools.partial(_last_output, outputs[0], strides)
+            found = plain_gradients(plain, parameters, ctx.needs_input_grad[2:], [grad_output])
+        else:
+            found = _gradients(outputs, parameters[: len(strides)], strides, grad_output)
+        return (None, None, *found)
+
+
+def _last_output(x: Tensor, strides: tuple[int, ...], *parameters: Tensor) -> tuple[Tensor]:
+    weights, biases = parameters[: len(strides)], parameters[len(strides) :]
+    return (_outputs(x, weights, biases, strides)[-1],)
+
+
+def _gradients(
+    outputs: Sequence[Tensor], weights: Sequence[Tensor], strides: Sequence[int], grad_output: Tensor
+) -> list[Tensor]:
+    """The gradients of the weights, then of the biases, from each layer's output, the input first."""
+    depth = len(strides)
+    grad_weights = [torch.zeros_like(w) for w in weights]
+    grad_biases = [torch.zeros_like(w[:, 0, 0, 0]) for w in weights]
+    # The first layer's share is taken at the end, for the whole batch: its kernel gains nothing from pieces.
+    first = torch.empty_like(outputs[1])
+    pieces = math.ceil(first.numel() * first.element_size() / _PIECE_BYTES)
+    piece = math.ceil(len(first) / max(1, pieces))
+    for start in range(0, len(grad_output), piece):
+        rows = slice(start, start + piece)
+        gradient = grad_output[rows]
+        for layer in range(depth - 1, 0, -1):
+            gradient = torch.ops.aten.threshold_backward(gradient, outputs[layer + 1][rows], 0)
+            x, stride = outputs[layer][rows], strides[layer]
+            grad_weights[layer] += _grad_weight(x, gradient, stride)
+            grad_biases[layer] += _grad_bias(gradient)
+            gradient = _library(gradient, x, weights[layer], stride, (True, False))[0]
+        torch.ops.aten.threshold_backward.grad_input(gradient, outputs[1][rows], 0, grad_input=first[rows])
+    grad_weights[0] = _library(first, outputs[0], weights[0], strides[0], (False, True))[1]
+    grad_biases[0] = _grad_bias(first)
+    return [*grad_weights, *grad_biases]
 
 
 def _grad_weight(x: Tensor, gradient: Tensor, stride: int) -> Tensor:

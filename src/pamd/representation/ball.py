@@ -8,6 +8,8 @@ from collections.abc import Callable
 import torch
 from torch import Tensor, nn
 
+from pamd.errors import ConfigError
+
 __all__ = ["SMALLEST", "Ball"]
 
 SMALLEST = 1.0
@@ -34,6 +36,11 @@ class Ball(nn.Module):
     @torch.no_grad()
     def observe(self, reward: Tensor) -> None:
         """Widen the range to the rewards [B]. The radius never shrinks."""
+        if torch._C._are_functorch_transforms_active():
+            raise ConfigError(
+                'latent space "ball" takes note of the rewards in place, which torch.func does not allow; compute the'
+                ' losses outside of torch.func, or use latent space "layernorm", "tanh" or "sphere"'
+            )
         self.low.copy_(torch.minimum(self.low, reward.min()))
         self.high.copy_(torch.maximum(self.high, reward.max()))
         if self.fixed is None:
