@@ -4,14 +4,15 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: help demo test test-slow setup lint format type bench docs clean
+.PHONY: help demo test test-slow setup lint format type bench docs site clean
 
 help:
 	@echo "make demo       set up, then train two agents from pixels side by side (ten minutes on two cores)"
 	@echo "make test       set up, then lint, types, layers and tests (under ten minutes on two cores)"
 	@echo "make test-slow  the heavy checks"
 	@echo "make bench      measure; every row a ratio in one run"
-	@echo "make docs       write the reference tables anew from the registries"
+	@echo "make docs       generate the reference pages from the registries and the command line"
+	@echo "make site       build the documentation site in site/"
 	@echo "make setup lint format type clean"
 
 demo: setup
@@ -53,5 +54,9 @@ docs: setup
 	$(BIN)/python docs/build.py
 	$(BIN)/python docs/fidelity.py
 
+site: setup
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[docs]'
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
+
 clean:
-	rm -rf $(VENV) demo .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache dist build
+	rm -rf $(VENV) site demo .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache dist build

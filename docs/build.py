@@ -1,43 +1,83 @@
-"""Write docs/reference.md anew from the registries: `make docs`."""
+"""Write docs/reference.md and docs/cli.md anew from the registries and the command line: `make docs`."""
 
 from __future__ import annotations
 
 import dataclasses
+import sys
 from pathlib import Path
 from typing import Any
 
 import pamd
+from pamd.configuration import SCALES
+from pamd.envs import FAMILIES
+from pamd.envs.dmc import ACTION_REPEATS, OTHER_ACTION_REPEAT
 from pamd.fields import field_docs
 from pamd.methods.family import family
 from pamd.table import NONE
 
 HERE = Path(__file__).parent
+sys.path.insert(0, str(HERE))
+
+from command_line import command_line  # noqa: E402
+
 DIMENSION = 50
+NESTED = {
+    "env": "See [environments](#environments).",
+    "encoder": "See [encoders](#encoders).",
+    "method": "See [methods](#methods).",
+    "learner": "See [learners](#learners).",
+    "replay": "See [the replay](#the-replay).",
+    "runtime": "See [the runtime](#the-runtime).",
+}
+"""The fields of a run that are records themselves."""
 
 
 def reference() -> str:
     """The whole page."""
-    lines = ["# Reference", "", "Written by `make docs` from the registries.", "", "## Distances", ""]
-    lines += [
-        f"`pamd.distance(name, latent_dim=…, preset=…, **options)`; parameters at d = {DIMENSION}.",
+    lines = ["# Reference of names and options", "", "`make docs` writes this page from the registries.", ""]
+    lines += ["Set an option in Python by its name, and on the command line with `--set`, for example"]
+    lines += ["`--set method.distance.options.hidden=256 learner.batch=256`.", ""]
+    return "\n".join([*lines, *_distances(), *_operators(), *_methods(), *_parts(), *_records()]) + "\n"
+
+
+def _distances() -> list[str]:
+    lines = [
+        "## Distances",
         "",
-        "| name | what it is | parameters | laws | presets |",
-        "|---|---|---|---|---|",
+        f"`pamd.distance(name, latent_dim=…, preset=…, **options)`. Parameters at d = {DIMENSION}.",
     ]
+    lines += ["", "| name | what it is | parameters | laws | presets |", "|---|---|---|---|---|"]
     for name in pamd.DISTANCES.names():
         made = pamd.distance(name, latent_dim=DIMENSION)
         count = sum(p.numel() for p in made.parameters())
         laws = ", ".join(law.replace("_", "-") for law, holds in dataclasses.asdict(made.laws).items() if holds)
         what, presets = _first_line(type(made)), ", ".join(made.presets)
         lines.append(f"| `{name}` | {what} | {count:,} | {laws or 'none'} | {presets or 'none'} |")
-    lines += ["", "## Options of distances", ""]
-    for name in pamd.DISTANCES.names():
-        lines.append(f"- `{name}`: {_options(pamd.DISTANCES.get(name).Config)}")
-    lines += ["", "## Operators", "", "`pamd.operator(name, **options)`.", ""]
-    for name in pamd.OPERATORS.names():
-        cls = pamd.OPERATORS.get(name)
-        lines.append(f"- `{name}`: {_first_line(cls)} Options: {_options(cls.Config)}")
-    lines += _methods()
+    lines += ["", "### Options of distances", ""]
+    return lines + _options(pamd.DISTANCES)
+
+
+def _operators() -> list[str]:
+    lines = ["", "## Operators", "", "`pamd.operator(name, **options)`.", ""]
+    lines += ["| name | what it is |", "|---|---|"]
+    lines += [f"| `{name}` | {_first_line(pamd.OPERATORS.get(name))} |" for name in pamd.OPERATORS.names()]
+    return [*lines, "", "### Options of operators", "", *_options(pamd.OPERATORS)]
+
+
+def _methods() -> list[str]:
+    """The table of the family (`pamd list methods --table`), and the fields of a method."""
+    table = family()
+    lines = ["", "## Methods", "", "`pamd.method(name, fidelity=…)`; [the family](family.md) explains the table.", ""]
+    lines += ["| " + " | ".join(table.columns) + " |", "|---" * len(table.columns) + "|"]
+    for name, *cells in table.rows:
+        lines.append(f"| `{name}` | " + " | ".join(str(cell or NONE) for cell in cells) + " |")
+    lines += ["", "### Fields of a method", "", "`--set method.FIELD=…`. A named method sets many of them."]
+    return [*lines, "", *_table(pamd.Method), "", "### Fields of the objective", "", *_table(pamd.Objective)]
+
+
+def _parts() -> list[str]:
+    """Encoders, learners, augmentations."""
+    lines: list[str] = []
     for title, registry in (
         ("Encoders", pamd.ENCODERS),
         ("Learners", pamd.LEARNERS),
@@ -46,57 +86,92 @@ def reference() -> str:
         lines += ["", f"## {title}", ""]
         for name in registry.names():
             cls = registry.get(name)
-            lines.append(f"- `{name}`: {_first_line(cls)} Options: {_options(cls.Config)}")
-    return "\n".join([*lines, *_explanations()]) + "\n"
+            lines += [f"### `{name}`", "", _first_line(cls), ""]
+            if dataclasses.fields(cls.Config):
+                lines += [*_table(cls.Config), ""]
+    return lines[:-1]
 
 
-def _explanations() -> list[str]:
-    """What `help` says about every field of the plug-in's records, and about every option."""
-    lines = ["", "## What the fields mean", "", "The same lines are in `help(pamd.Latents)`, and so on."]
-    for record in (pamd.Latents, pamd.Objective, pamd.Method):
-        lines += ["", f"### `{record.__name__}`", ""]
-        lines += [f"- `{name}`: {text}" for name, text in field_docs(record).items()]
-    for title, registry in (
-        ("distances", pamd.DISTANCES),
-        ("operators", pamd.OPERATORS),
-        ("encoders", pamd.ENCODERS),
-        ("learners", pamd.LEARNERS),
-        ("augmentations", pamd.augmentations.AUGMENTATIONS),
-    ):
-        lines += ["", f"### Options of {title}", ""]
-        owners: dict[tuple[str, str], list[str]] = {}
-        for name in registry.names():
-            for option in field_docs(registry.get(name).Config).items():
-                owners.setdefault(option, []).append(f"`{name}`")
-        lines += [f"- `{option}` of {', '.join(names)}: {text}" for (option, text), names in owners.items()]
+def _records() -> list[str]:
+    """Environments, scales, and everything else that a run's config holds."""
+    from pamd.envs import EnvConfig
+    from pamd.replay import ReplayConfig
+    from pamd.training import Runtime, TrainConfig
+
+    families = ", ".join(f"`{name}`" for name in FAMILIES.names())
+    lines = [
+        "",
+        "## Environments",
+        "",
+        f"`pamd.make_env(task, **options)`. Families: {families}.",
+        "",
+        *_table(EnvConfig),
+    ]
+    lines += [
+        "",
+        "### Default action repeats",
+        "",
+        f"Other tasks of the suite have {OTHER_ACTION_REPEAT}, all other tasks 1.",
+        "",
+    ]
+    lines += ["| task | simulator frames per decision |", "|---|---|"]
+    lines += [f"| `{task}` | {repeat} |" for task, repeat in ACTION_REPEATS.items()]
+    lines += [
+        "",
+        "## Scales",
+        "",
+        "`--scale`. A scale changes these values and no others.",
+        "",
+        "| scale | values |",
+        "|---|---|",
+    ]
+    lines += [f"| `{name}` | {', '.join(f'`{k}={v}`' for k, v in _flat(tree))} |" for name, tree in SCALES.items()]
+    for title, cls in (("A run", TrainConfig), ("The replay", ReplayConfig), ("The runtime", Runtime)):
+        lines += ["", f"## {title}", "", *_table(cls)]
     return lines
 
 
-def _methods() -> list[str]:
-    """The table of the family (`pamd list methods --table`)."""
-    table = family()
-    lines = ["", "## Methods", "", "`pamd.method(name, fidelity=…)`; [the family](family.md) explains the table.", ""]
-    lines += ["| " + " | ".join(table.columns) + " |", "|---" * len(table.columns) + "|"]
-    for name, *cells in table.rows:
-        lines.append(f"| `{name}` | " + " | ".join(str(cell or NONE) for cell in cells) + " |")
-    return lines
+def _options(registry: Any) -> list[str]:
+    """The options of every entry. Entries with the same options share a table."""
+    shared: dict[tuple[str, ...], list[str]] = {}
+    for name in registry.names():
+        shared.setdefault(tuple(_table(registry.get(name).Config)), []).append(f"`{name}`")
+    lines: list[str] = []
+    for table, names in shared.items():
+        lines += [f"**{', '.join(names)}**", "", *(table or ("No options.",)), ""]
+    return lines[:-1]
+
+
+def _table(config: type[Any]) -> list[str]:
+    """One row for each field: its default and the sentence below it in the source."""
+    meanings = NESTED | field_docs(config)
+    rows = [f"| `{f.name}` | {_default(f)} | {_cell(meanings.get(f.name, ''))} |" for f in dataclasses.fields(config)]
+    return ["| option | default | meaning |", "|---|---|---|", *rows] if rows else []
+
+
+def _flat(tree: dict[str, Any], path: str = "") -> list[tuple[str, Any]]:
+    leaves: list[tuple[str, Any]] = []
+    for key, value in tree.items():
+        leaves += _flat(value, f"{path}{key}.") if isinstance(value, dict) else [(path + key, value)]
+    return leaves
 
 
 def _first_line(cls: type[Any]) -> str:
-    return (cls.__doc__ or "").strip().splitlines()[0].replace("|", "\\|")
+    return _cell((cls.__doc__ or "").strip().splitlines()[0])
 
 
-def _options(config: type[Any]) -> str:
-    fields = dataclasses.fields(config)
-    return ", ".join(f"`{f.name}={_default(f)}`" for f in fields) or "none"
+def _cell(text: str) -> str:
+    return " ".join(text.split()).replace("|", "\\|").replace("<", "&lt;")
 
 
 def _default(field: Any) -> str:
-    if field.default_factory is dataclasses.MISSING:
-        return repr(field.default)
-    made = field.default_factory()
-    return repr(getattr(made, "name", made))
+    if field.default_factory is not dataclasses.MISSING:
+        made = field.default_factory()
+        plain = not dataclasses.is_dataclass(made)
+        return f"`{made!r}`" if plain else f"`{made.name!r}`" if hasattr(made, "name") else "its own defaults"
+    return "required" if field.default is dataclasses.MISSING else f"`{field.default!r}`"
 
 
 if __name__ == "__main__":
     (HERE / "reference.md").write_text(reference())
+    (HERE / "cli.md").write_text(command_line())

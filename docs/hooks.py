@@ -1,0 +1,74 @@
+"""What mkdocs does beyond its plugins: pages from files outside docs/, notebooks as pages, links out of docs/."""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+from pathlib import Path
+from typing import Any
+
+from mkdocs.structure.files import File, Files
+
+HERE = Path(__file__).parent
+ROOT = HERE.parent
+sys.path.insert(0, str(HERE))
+
+from notebooks import NOTEBOOKS, as_markdown  # noqa: E402
+
+OUTSIDE = {"index.md": "README.md", "changelog.md": "CHANGELOG.md", "contributing.md": "CONTRIBUTING.md"}
+"""Pages of the site that are files of the repository."""
+LINK = re.compile(r"(!?)\[([^\]]*)\]\(([^)\s]+)\)")
+
+
+def on_files(files: Files, config: Any) -> Files:
+    """Add the pages from outside, the notebooks, and every file outside docs/ that a page links to."""
+    sources = {page.src_uri: Path(str(page.abs_src_path)) for page in files.documentation_pages()}
+    for page, name in OUTSIDE.items():
+        sources[page] = ROOT / name
+    for notebook in NOTEBOOKS:
+        sources[f"tutorials/{notebook.stem}.md"] = notebook
+    wanted: set[Path] = set()
+    for page, source in sources.items():
+        text = as_markdown(source) if source.suffix == ".ipynb" else source.read_text()
+        text, linked = relinked(text, page, source)
+        wanted |= linked
+        if (known := files.get_file_from_path(page)) is not None:
+            files.remove(known)
+        files.append(File.generated(config, page, content=text))
+    for path in sorted(wanted):
+        files.append(File.generated(config, _copy(path), abs_src_path=str(path)))
+    return files
+
+
+def relinked(text: str, page: str, source: Path) -> tuple[str, set[Path]]:
+    """`text` with links that work on the site, and the files outside docs/ that it links to."""
+    outside = {str(ROOT / name): uri for uri, name in OUTSIDE.items()}
+    wanted: set[Path] = set()
+
+    def replace(found: re.Match[str]) -> str:
+        mark, label, target = found.groups()
+        bare, hash_, anchor = target.partition("#")
+        if not bare or "://" in bare or bare.startswith("mailto:"):
+            return found[0]
+        path = Path(os.path.normpath(source.parent / bare))
+        if path.is_dir():
+            return label if label.startswith("`") else f"{label} (`{path.relative_to(ROOT)}`)"
+        if str(path) in outside:
+            uri = outside[str(path)]
+        elif path.is_relative_to(HERE) and path.suffix not in (".py", ".ipynb"):
+            uri = path.relative_to(HERE).as_posix()
+        elif path in NOTEBOOKS:
+            uri = f"tutorials/{path.stem}.md"
+        else:
+            wanted.add(path)
+            uri = _copy(path)
+        return f"{mark}[{label}]({os.path.relpath(uri, os.path.dirname(page) or '.')}{hash_}{anchor})"
+
+    parts = re.split(r"(^```.*?^```)", text, flags=re.DOTALL | re.MULTILINE)
+    return "".join(part if part.startswith("```") else LINK.sub(replace, part) for part in parts), wanted
+
+
+def _copy(path: Path) -> str:
+    """Where the site keeps a file of the repository. mkdocs would make a page of a second .md."""
+    return f"files/{path.relative_to(ROOT).as_posix()}"
