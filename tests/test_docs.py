@@ -31,8 +31,13 @@ def test_reference_is_up_to_date() -> None:
     build = script("build")
     written = (ROOT / "docs" / "reference.md").read_text()
     # A test of this run may have registered a distance of its own.
-    lines = [line for line in build.reference().splitlines() if "outside-" not in line]
+    made = re.sub(r", `outside-[^`]*`|`outside-[^`]*`, ", "", build.reference())
+    lines = [line for line in made.splitlines() if "outside-" not in line]
     assert lines == written.splitlines(), "run `make docs`"
+
+
+def test_reference_of_the_command_line_is_up_to_date() -> None:
+    assert script("build").command_line() == (ROOT / "docs" / "cli.md").read_text(), "run `make docs`"
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
@@ -44,6 +49,31 @@ def test_links_lead_somewhere(page: Path) -> None:
         # An ignored file is here today and missing from every clone.
         ignored = subprocess.run(["git", "check-ignore", *local], cwd=page.parent, capture_output=True, text=True)
         assert ignored.stdout == ""
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_anchors_of_links_are_headings(page: Path) -> None:
+    for target, anchor in re.findall(r"\]\(([^)#:]*)#([^)]+)\)", page.read_text()):
+        other = page.parent / target if target else page
+        assert anchor in anchors(other.read_text()), f"{target}#{anchor}"
+
+
+def anchors(text: str) -> set[str]:
+    """The anchors of a page's headings, as mkdocs and GitHub make them."""
+    outside_code = re.sub(r"^```.*?^```", "", text, flags=re.DOTALL | re.MULTILINE)
+    headings = re.findall(r"^#+ (.+)$", outside_code, flags=re.MULTILINE)
+    return {re.sub(r"[^\w -]", "", heading.lower()).strip().replace(" ", "-") for heading in headings}
+
+
+def test_a_wrong_anchor_is_noticed() -> None:
+    assert anchors("# One\n## The replay\n```sh\n# no heading\n```\n") == {"one", "the-replay"}
+
+
+def test_every_page_is_in_the_navigation_of_the_site() -> None:
+    navigation = (ROOT / "mkdocs.yml").read_text()
+    pages = [page.relative_to(ROOT / "docs").as_posix() for page in (ROOT / "docs").rglob("*.md")]
+    pages += [f"tutorials/{notebook.stem}.md" for notebook in (ROOT / "docs" / "tutorials").glob("*.ipynb")]
+    assert [page for page in pages if f" {page}\n" not in navigation] == []
 
 
 def test_every_direct_dependency_is_pinned() -> None:
