@@ -78,6 +78,7 @@ class _Stack(torch.autograd.Function):
         strides, count = ctx.strides, 2 * len(ctx.strides)
         parameters, outputs = ctx.saved_tensors[:count], ctx.saved_tensors[count:]
         # Autograd enables gradients here only if a second derivative is wanted (create_graph).
+        found: Sequence[Tensor | None]
         if torch.is_grad_enabled():
             plain = functools.partial(_last_output, outputs[0], strides)
             found = plain_gradients(plain, parameters, ctx.needs_input_grad[2:], [grad_output])

@@ -79,7 +79,8 @@ def page_style() -> Iterator[None]:
     import matplotlib
 
     matplotlib.use("Agg")
-    with matplotlib.rc_context(STYLE):
+    style: Any = STYLE
+    with matplotlib.rc_context(style):
         yield
 
 

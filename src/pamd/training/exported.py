@@ -15,7 +15,8 @@ from torch import Tensor
 
 from pamd.config import check_whole
 from pamd.errors import CheckpointError
-from pamd.training.config import TrainConfig, identity_digest, parse_config, tree_identity
+from pamd.identity import identity_digest, tree_identity
+from pamd.training.config import TrainConfig, parse_config
 from pamd.types import Budget
 from pamd.version import __version__
 
