@@ -171,10 +171,13 @@ def override(config: C, settings: Sequence[str]) -> C:
 
 
 def _value(text: str) -> Any:
+    """JSON, or else the text itself. 1e5 is a whole number, so that counts can be written like this."""
     try:
-        return json.loads(text)
+        value = json.loads(text)
     except (ValueError, RecursionError):
         return text
+    written_short = isinstance(value, float) and "e" in text.lower() and value.is_integer()
+    return int(value) if written_short else value
 
 
 def differences(one: Any, other: Any) -> Iterator[tuple[str, Any, Any]]:

@@ -99,58 +99,58 @@ _RELEASED_DBC_EVALUATION = {"evaluate_every": 10, "evaluate_unit": "episodes", "
 
 @dataclass(frozen=True)
 class RunOptions:
-    """A run by names. What is not given stays as the scale, the method and the learner have it."""
+    """A run by names. An option that is not given keeps the value of the scale, the method or the learner."""
 
     method: str | None = None
-    """see `pamd list methods`; a learner may stand before it, as in drqv2:simsr+pamd (default simsr+pamd)"""
+    """a name of `pamd list methods`; LEARNER:METHOD also names the learner (default: simsr+pamd)"""
     learner: str | None = None
-    """sac (default) or drqv2"""
+    """a name of `pamd list learners` (default: sac)"""
     fidelity: Fidelity | None = None
-    """follow the paper's text (default) or the released code where they differ"""
+    """which to follow where the paper's text and the released code differ (default: paper)"""
     scale: str | None = None
-    """paper (default), cpu, state (default for state: tasks) or smoke"""
+    """sizes and budget; a name of `pamd list scales` (default: paper; for state: tasks state)"""
     seed: int | None = None
-    """of weights, environment, replay and exploration (default 0)"""
+    """seed of weights, environment, replay and exploration (default: 0)"""
     decisions: int | None = None
-    """budget; a decision is action_repeat simulator frames"""
+    """budget, e.g. 50000 or 5e4; a decision is action_repeat simulator frames (default: the scale's)"""
     schedule: Schedule | None = None
-    """sequential: one step per loss, as released; joint: one backward pass for all losses"""
+    """sequential: one optimizer step per loss; joint: one backward pass for all losses (default: the scale's)"""
     isolate_metric: bool = False
-    """train a second encoder by the metric loss alone, beside an agent without it"""
+    """train a second encoder by the metric loss alone; the agent itself learns without the metric"""
     gamma: float | None = None
-    """discount of the learner's returns and of the metric's operator"""
+    """discount of the learner and of the metric's operator (default: 0.99)"""
     precision: Precision | None = None
-    """of an update's forward passes: float32 (default) or bfloat16"""
+    """data type of the forward passes of an update (default: float32)"""
     action_repeat: int | None = None
-    """simulator frames per decision; by default the paper's for the task"""
+    """simulator frames per decision (default: the paper's; see `pamd list tasks`)"""
     time_limit: int | None = None
-    """simulator frames per episode; by default the task's"""
+    """simulator frames per episode (default: the task's)"""
     camera: int | None = None
-    """which of the model's cameras (default 0)"""
+    """index of the model's camera (default: 0)"""
     render: Literal["standard", "fast"] | None = None
-    """standard: dm_control's own pixels; fast: without shadows, reflections and multisampling"""
+    """fast: no shadows, reflections or multisampling (default: the scale's)"""
     scene: Scene | None = None
-    """colors of the task: the suite's own or those of the released DBC side; by default as the fidelity has them"""
+    """colors of floor and sky (default: stock; released-dbc for dbc methods with --fidelity released)"""
     distractor: str | None = None
-    """background of the task, e.g. paper-video; see `pamd list distractors`"""
+    """moving background; a name of `pamd list distractors` (default: none)"""
     videos: str | None = None
-    """folder of videos or pictures for the distractor; by default those that installed packages carry"""
+    """directory of videos or pictures for the distractor (default: videos of installed packages)"""
     noise: str | None = None
-    """noise beside the states of a state: task: gaussian, or projected, which mixes it with the state"""
+    """noise dimensions of a state: task; a name of `pamd list noises` (default: none)"""
     capacity: int | None = None
-    """frames that the replay holds"""
+    """newest frames that the replay can sample (default: 1000000)"""
     storage: Storage | None = None
-    """where the replay keeps its frames"""
+    """where the replay keeps its frames; mmap uses disk instead of memory (default: memory)"""
     evaluate_every: int | None = None
-    """decisions between evaluations, or training episodes (see evaluate_unit)"""
+    """decisions, or episodes (--evaluate-unit), between evaluations (default: the scale's)"""
     evaluate_unit: EvaluateUnit | None = None
-    """what evaluate_every counts: decisions (default) or episodes of training"""
+    """what --evaluate-every counts (default: decisions)"""
     evaluate_episodes: int | None = None
-    """episodes of an evaluation"""
+    """episodes per evaluation (default: the scale's)"""
     checkpoint_every: int | None = None
-    """decisions between checkpoints"""
+    """decisions between checkpoints (default: the scale's)"""
     log_every: int | None = None
-    """decisions between rows of the log"""
+    """decisions between rows of the log (default: the scale's)"""
 
     @property
     def given(self) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""The package's own errors: each names what came, what was expected and, for a name, the nearest valid one."""
+"""The package's own errors: each names what was given, what was expected and, for a name, the nearest valid one."""
 
 from __future__ import annotations
 
@@ -54,31 +54,31 @@ class DtypeError(PamdError):
 
 
 class MDPError(PamdError):
-    """A finite MDP is not one: rows that do not sum to one, a discount outside [0, 1), ..."""
+    """A finite MDP is invalid: rows that do not sum to one, a discount outside [0, 1), ..."""
 
 
 class ReplayError(PamdError):
-    """A replay is asked for what it does not hold, or its files are not what they should be."""
+    """A replay does not hold what was requested, or its files are damaged."""
 
 
 class ResourceError(PamdError):
-    """The machine has not the memory or the disk that the work needs: the forecast and what there is."""
+    """Not enough memory or disk: names the forecast and what is available."""
 
 
 class RenderError(PamdError):
-    """Nothing on this machine can draw the task: no usable OpenGL."""
+    """The task cannot be rendered on this machine: no OpenGL backend works."""
 
 
 class TaskError(PamdError):
-    """An environment cannot be built here, was used out of turn, or failed while it ran."""
+    """An environment cannot be built, was used in the wrong order, or failed while it ran."""
 
 
 class ClipError(PamdError):
-    """A video or picture for a background is missing, or is not one."""
+    """A video or picture for a background is missing or cannot be read."""
 
 
 class CheckpointError(PamdError):
-    """No complete checkpoint, or one that does not fit the run."""
+    """There is no complete checkpoint, or it does not match the run."""
 
 
 class RunError(PamdError):
@@ -89,7 +89,7 @@ class HubError(PamdError):
     """An upload to a model hub failed."""
 
 
-class RunInterrupted(PamdError):  # noqa: N818  It is no error: the run was asked to stop, and can go on.
+class RunInterrupted(PamdError):  # noqa: N818  It is no error: the run was asked to stop and can be resumed.
     """The run was stopped by a signal, after a checkpoint."""
 
 
@@ -102,6 +102,7 @@ class PluginWarning(UserWarning):
 
 
 def nearest(name: object, choices: Iterable[str]) -> str | None:
-    """The choice most like `name`, or None where nothing is alike."""
-    found = difflib.get_close_matches(str(name), list(choices), n=1, cutoff=0.5)
-    return found[0] if found else None
+    """The choice most like `name`, whatever its case; None if no choice is close."""
+    by_lower = {choice.lower(): choice for choice in choices}
+    found = difflib.get_close_matches(str(name).lower(), list(by_lower), n=1, cutoff=0.7)
+    return by_lower[found[0]] if found else None

@@ -1,12 +1,10 @@
-"""`pamd bench`: measured side by side with the research code's way."""
+"""`pamd bench`: benchmarks against a reference implementation."""
 
 from __future__ import annotations
 
 import importlib
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
-
-import tyro
+from typing import TYPE_CHECKING, Any
 
 from pamd.benchmarks import BENCHMARKS, ON_DEMAND
 from pamd.cli.console import print_text
@@ -21,7 +19,7 @@ __all__ = ["bench", "print_measured"]
 
 
 def bench(
-    names: Annotated[list[str], tyro.conf.Positional] = [],  # noqa: B006
+    names: tuple[str, ...] = (),
     /,
     *,
     threads: int | None = None,
@@ -32,19 +30,21 @@ def bench(
     interruptions: int | None = None,
     decisions: int | None = None,
 ) -> None:
-    """Measure beside the yardstick, the research code's way, in one process and in turns.
+    """Benchmark against a reference implementation that works as research code does.
+
+    Both run in one process and take turns.
 
     Args:
-        names: update, head, replay, render, distractors, pipeline, scaling, flops; none: all of these, some 20
-            minutes. Also capacity, which writes as many of a million frames as the disk takes,
-            integrations, which requires pamd[sb3], and, about reliability, kills, mutations and soak.
-        threads: CPU threads of torch; none: all cores.
-        repetitions: turns of each measurement, after one that warms up.
-        json: a directory for one file a benchmark, with the machine's stamp; kills continues from what is there.
-        runs: kills ends after so many runs
-        minutes: kills ends after so many minutes (default 40)
-        interruptions: kills ends after so many interruptions (default 1000)
-        decisions: of the run of soak (default 20000)
+        names: update, head, replay, render, distractors, pipeline, scaling, flops (default: all of these, about 20
+            minutes). On request only: capacity (fills the disk with up to a million frames), integrations (requires
+            pamd[sb3]), and the reliability tests kills, mutations and soak
+        threads: CPU threads of torch (default: all cores)
+        repetitions: measurements of each benchmark, after one warm-up
+        json: directory for one JSON file per benchmark; kills continues from the file that is there
+        runs: stop kills after this many runs (default: no limit)
+        minutes: stop kills after this many minutes (default: 40)
+        interruptions: stop kills after this many interruptions (default: 1000)
+        decisions: budget of the run of soak (default: 20000)
     """
     for name in names:
         if name not in BENCHMARKS:

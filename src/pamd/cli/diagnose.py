@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated, Any, Literal
-
-import tyro
+from typing import Any, Literal
 
 from pamd.cli.progress import Steps
 from pamd.errors import RunInterrupted
@@ -14,11 +12,9 @@ from pamd.training.threads import available_threads
 
 __all__ = ["diagnose"]
 
-Run = Annotated[Path, tyro.conf.Positional]
-
 
 def residual(
-    source: Annotated[Path | None, tyro.conf.Positional] = None,
+    source: Path | None = None,
     /,
     preset: Literal["quick", "paper", "released"] = "quick",
     distances: tuple[str, ...] = ("pamd", "mlp"),
@@ -31,20 +27,22 @@ def residual(
     out: Path | None = None,
     threads: int | None = None,
 ) -> None:
-    """Fit distances to their own fixed point, encoder frozen and trainable: does the head absorb the supervision?
+    """Test whether the head absorbs the supervision: fit each distance to its fixed point, encoder frozen or trained.
 
     Finished curves are kept. After an interruption, rerun the same command to continue; it may add seeds or distances.
 
     Args:
-        source: a run directory or a saved replay; without one, a random policy fills a replay.
-        preset: quick (ten minutes on two cores), paper, or released.
-        distances: any of `pamd list distances`.
-        seeds: how many seeds (default: 3 for quick, 4 for paper and released).
-        transitions: how many transitions of the replay are used.
-        encoder: start from random weights or from the run's.
-        match: the distance whose parameter count the other heads approximate (default pamd).
-        out: the directory of the results (default RUN/diagnostics/residual-PRESET, or diagnostics/residual-PRESET).
-        threads: CPU threads of torch (default: all cores).
+        source: a run directory or a saved replay (default: a random policy fills a replay)
+        preset: settings; quick takes ten minutes on two cores
+        distances: names of `pamd list distances`
+        seeds: number of seeds (default: 3 for quick, 4 for paper and released)
+        steps: gradient steps per curve (default: the preset's)
+        transitions: transitions of the replay to use (default: the preset's)
+        encoder: weights to start from: random or the run's (default: the preset's)
+        latent_dim: dimension of the latents (default: the preset's)
+        match: distance whose parameter count the other heads match (default: pamd)
+        out: directory of the results (default: RUN/diagnostics/residual-PRESET or diagnostics/residual-PRESET)
+        threads: CPU threads of torch (default: all cores)
     """
     from pamd import diagnostics
 
@@ -63,11 +61,14 @@ def residual(
     _run(compute, place, threads, before=heads)
 
 
-def geometry(run: Run, /, pairs: int = 512, seed: int = 0, out: Path | None = None) -> None:
+def geometry(run: Path, /, pairs: int = 512, seed: int = 0, out: Path | None = None) -> None:
     """Examine the learned matrices of a run: spectrum, anisotropy, dead diagonals, guards, triangle inequality.
 
     Args:
-        run: a run directory whose distance is a quadratic form.
+        run: a run directory whose distance is a quadratic form
+        pairs: pairs of latents to examine
+        seed: seed of the pairs
+        out: directory of the results (default: RUN/diagnostics/geometry)
     """
     from pamd import diagnostics
 
@@ -76,13 +77,17 @@ def geometry(run: Run, /, pairs: int = 512, seed: int = 0, out: Path | None = No
 
 
 def latents(
-    run: Run, /, states: int = 400, episodes: int = 4, neighbours: int = 4, seed: int = 0, out: Path | None = None
+    run: Path, /, states: int = 400, episodes: int = 4, neighbours: int = 4, seed: int = 0, out: Path | None = None
 ) -> None:
-    """Examine the latents of a run: nearest neighbours as pictures, correlations with behaviour, flat maps.
+    """Examine the latents of a run: nearest neighbors as pictures, correlations with behavior, flat maps.
 
     Args:
-        run: a run directory; its policy plays fresh states.
-        states: how many states, over all episodes.
+        run: a run directory; its policy plays new episodes
+        states: number of states over all episodes
+        episodes: number of episodes
+        neighbours: nearest neighbors per state
+        seed: seed of the episodes
+        out: directory of the results (default: RUN/diagnostics/latents)
     """
     from pamd import diagnostics
 
@@ -106,21 +111,22 @@ def exact(
     out: Path | None = None,
     threads: int | None = None,
 ) -> None:
-    """Embed exact metrics of finite MDPs with each distance: in how many dimensions, with the encoder's help or not?
+    """Embed exact metrics of finite MDPs with each distance, with trained and with frozen latents.
 
-    With `--distortion`, the question is how many dimensions each distance needs to stay within it, over 22 MDPs,
-    against the dimension of the metrics themselves. Finished fits are kept. After an interruption, rerun the same
-    command to continue.
+    With --distortion: how many dimensions each distance requires for that distortion, over 22 MDPs, compared with the
+    dimension of the metrics themselves. Finished fits are kept. After an interruption, rerun the same command to
+    continue.
 
     Args:
-        distances: any of `pamd list distances` (default: seven of them, or all with --distortion).
-        dimensions: latent dimensions (default 2 4 8 16 32, or 1 2 3 4 6 8 with --distortion).
+        distances: names of `pamd list distances` (default: seven of them, or all with --distortion)
+        dimensions: latent dimensions (default: 2 4 8 16 32, or 1 2 3 4 6 8 with --distortion)
         metrics: bisimulation, policy-bisimulation, mico, value, advantage, n-step, state-action or kernel (default:
-            bisimulation mico, or policy-bisimulation with --distortion).
-        seeds: fits with different seeds; with --distortion the best of them counts.
-        steps: of a fit (default 400, or 150 with --distortion).
-        distortion: at least 1, which is a perfect fit.
-        out: the directory of the results (default diagnostics/exact, or diagnostics/dimension).
+            bisimulation mico, or policy-bisimulation with --distortion)
+        seeds: fits with different seeds; with --distortion the best one counts
+        steps: gradient steps per fit (default: 400, or 150 with --distortion)
+        distortion: the largest distortion allowed; 1 is a perfect fit (default: not set)
+        out: directory of the results (default: diagnostics/exact, or diagnostics/dimension)
+        threads: CPU threads of torch (default: all cores)
     """
     from pamd import diagnostics
 

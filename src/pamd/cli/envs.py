@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import numpy as np
-import tyro
 from numpy.typing import NDArray
 
 from pamd.cli.console import print_text
+from pamd.cli.signature import Metavar
 from pamd.durable import check_directory
 from pamd.errors import ConfigError
 
@@ -29,12 +29,12 @@ Picture = NDArray[np.uint8]
 
 
 def envs(
-    what: Annotated[Literal["preview"], tyro.conf.Positional],
-    task: Annotated[str, tyro.conf.Positional],
+    what: Literal["preview"],
+    task: str,
     /,
     distractor: str | None = None,
     videos: Path | None = None,
-    set_: Annotated[tuple[str, ...], tyro.conf.arg(name="set", metavar="KEY=VALUE")] = (),
+    set_: Annotated[tuple[str, ...], Metavar("KEY=VALUE")] = (),
     size: int = 84,
     render: Literal["standard", "fast"] = "fast",
     scene: Literal["stock", "released-dbc"] = "stock",
@@ -45,20 +45,21 @@ def envs(
 ) -> None:
     """Write a contact sheet (.png) and a video (.mp4) of a task as the agent sees it, under random actions.
 
-    With a background of videos, the sheet shows those of training first, then the unseen ones.
+    If the background has videos, the sheet shows those of training first and the unseen ones below.
 
     Args:
-        what: preview.
-        task: cheetah_run or any other task.
-        distractor: the background; see `pamd list distractors`.
-        videos: a directory of videos or pictures for the background.
+        what: what to do
+        task: a name of `pamd list tasks`
+        distractor: moving background; a name of `pamd list distractors` (default: none)
+        videos: directory of videos or pictures for the background (default: videos of installed packages)
         set_: any field of the distractor, e.g. strength=0.5 jitter=2
-        size: height and width in pixels that the agent sees.
-        render: standard is the rendering of the paper's scale; without a GPU it takes half a minute.
-        scene: colors of floor and sky: the suite's own, or those of the released DBC side.
-        episodes: rows of the sheet, for training and for unseen backgrounds.
-        decisions: decisions of each episode.
-        out: the directory of both files.
+        size: height and width of the agent's pictures in pixels
+        render: standard is the rendering of the paper's scale; it takes half a minute without a GPU
+        scene: colors of floor and sky: the suite's own or those of the released DBC code
+        episodes: rows of the sheet, for training and for unseen backgrounds
+        decisions: decisions per episode
+        seed: seed of the task and the random actions
+        out: directory of both files
     """
     from pamd.cli.clips import prepared_env
     from pamd.config import override

@@ -1,4 +1,4 @@
-"""`pamd list`: what there is, by name."""
+"""`pamd list`: the names that commands and configs accept."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ import importlib
 import json
 from typing import Annotated, Any, Literal
 
-import tyro
 from rich.console import Console
 from rich.table import Table
 
+from pamd.cli.signature import Metavar
 from pamd.errors import ConfigError
 
 __all__ = ["show"]
@@ -28,28 +28,30 @@ What = Literal[
     "scales",
     "tasks",
     "distractors",
+    "noises",
     "experiments",
+    "backends",
 ]
 
 
 def show(
-    what: Annotated[What, tyro.conf.Positional] = "methods",
+    what: What = "methods",
     /,
-    diff: tuple[str, str] | None = None,
+    diff: Annotated[tuple[str, str] | None, Metavar("METHOD")] = None,
     fidelity: Literal["paper", "released"] = "paper",
     all: bool = False,
     table: bool = False,
 ) -> None:
-    """Print names; for methods, how two of them differ, field by field.
+    """Print the names of one kind. For methods, --diff compares two of them field by field.
 
     Args:
-        what: what to list.
-        diff: two methods; NAME@released or NAME@paper picks the fidelity of one.
-        fidelity: of methods that do not say.
-        all: every pipeline+distance, too.
-        table: the whole family as one table, with citations.
+        what: what to list
+        diff: two methods to compare; NAME@released or NAME@paper sets the fidelity of one
+        fidelity: fidelity of the methods
+        all: include every combination of pipeline+distance
+        table: print all methods as one table with citations
     """
-    console = Console()
+    console = Console(emoji=False)  # "gym:ID:" holds one
     if table:
         if what != "methods" or diff is not None:
             raise ConfigError("--table shows methods; it cannot be combined with --diff or with another list")
@@ -64,7 +66,7 @@ def show(
         _print_methods(console, fidelity, all)
     else:
         for line in _lines(what):
-            console.print(line, highlight=False, soft_wrap=True)
+            console.print(line, highlight=False, soft_wrap=True, markup=False)
 
 
 def _print_methods(console: Console, fidelity: Literal["paper", "released"], every: bool) -> None:
@@ -88,7 +90,7 @@ def _print_methods(console: Console, fidelity: Literal["paper", "released"], eve
     console.width = max(console.width, _WIDE)  # a terminal folds its lines more legibly than a table its cells
     console.print(table)
     if not every:
-        console.print("dbc-det, mico, simsr and rap take any +DISTANCE in place of their comparator; --all lists them.")
+        console.print("dbc-det, mico, simsr and rap accept any +DISTANCE; --all lists every combination.")
 
 
 def _print_difference(console: Console, pair: tuple[str, str], fidelity: Literal["paper", "released"]) -> None:
@@ -111,9 +113,11 @@ def _shown(value: Any) -> str:
 
 def _lines(what: str) -> list[str]:
     if what == "tasks":
+        from pamd.envs import default_action_repeat
         from pamd.envs.dmc import suite_tasks
 
-        return [*suite_tasks(), "toy", "gym:ID"]
+        lines = [f"{task}: action repeat {default_action_repeat(task)}" for task in [*suite_tasks(), "toy"]]
+        return [*lines, "state:TASK: a task above with states instead of pictures", "gym:ID: a Gymnasium task"]
     if what == "distractors":
         from pamd.envs.distractors import PRESETS
 
@@ -125,13 +129,30 @@ def _lines(what: str) -> list[str]:
     if what == "scales":
         from pamd.configuration import SCALES
 
-        return [f"{name}: {json.dumps(changes)}" for name, changes in SCALES.items()]
+        return [f"{name}: {_fields(changes)}" for name, changes in SCALES.items()]
+    if what == "noises":
+        from pamd.envs.state_noise import NOISES, noise
+
+        return [f"{name}: {_fields(dataclasses.asdict(noise(name)))}" for name in NOISES]
+    if what == "backends":
+        from pamd.sweep import BACKENDS
+
+        return BACKENDS.names()
     registry: Any = getattr(importlib.import_module(f"pamd.{what}"), what.upper())
     lines = []
     for name in registry.names():
         options = ", ".join(f"{f.name}={_default(f)}" for f in dataclasses.fields(registry.get(name).Config))
         lines.append(f"{name}: {options or 'no options'}")
     return lines
+
+
+def _fields(tree: dict[str, Any], prefix: str = "") -> str:
+    """ "a=1, b.c=2": the leaves of a tree."""
+    parts = [
+        _fields(value, f"{prefix}{key}.") if isinstance(value, dict) else f"{prefix}{key}={json.dumps(value)}"
+        for key, value in tree.items()
+    ]
+    return ", ".join(parts)
 
 
 def _default(field: Any) -> str:

@@ -4,34 +4,36 @@ from __future__ import annotations
 
 import importlib
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
+from pamd.cli.parser import bind, parser
+from pamd.cli.signature import description
 from pamd.cli.unexpected import UNEXPECTED, unexpected
 from pamd.errors import PamdError, RunInterrupted, UnknownNameError
 
 __all__ = ["main"]
 
+FIRST = (
+    ("pamd train cartpole_swingup --scale cpu", "train an agent from pixels into runs/"),
+    ("pamd eval runs/RUN", "evaluate it and record a video"),
+    ("pamd report runs", "write a page that compares all runs"),
+)
+"""What most people need first."""
+
 COMMANDS = {
     "train": ("pamd.cli.train", "train", "train an agent"),
     "resume": ("pamd.cli.train", "resume", "continue an interrupted run, or extend a finished one"),
     "eval": ("pamd.cli.train", "evaluate", "evaluate a run's newest checkpoint and record a video"),
-    "verify": ("pamd.cli.verify", "verify", "check every file of runs; --repair does what is safe"),
+    "report": ("pamd.cli.report", "report", "write an HTML page about runs, next to the paper's numbers"),
+    "sweep": ("pamd.cli.sweep", "sweep", "train tasks x methods x seeds on this machine, Ray or Slurm"),
+    "reproduce": ("pamd.cli.reproduce", "reproduce", "run an experiment of the paper and build its table or figure"),
+    "diagnose": ("pamd.cli.diagnose", "diagnose", "test whether the distance shapes the encoder"),
+    "list": ("pamd.cli.list", "show", "list methods, tasks, distances, experiments and more"),
+    "envs": ("pamd.cli.envs", "envs", "preview a task: a picture and a video of what the agent sees"),
     "export": ("pamd.cli.export", "export", "write a trained agent for others: weights, config, model card"),
-    "report": ("pamd.cli.report", "report", "an HTML page about runs, beside the paper's numbers"),
-    "sweep": ("pamd.cli.sweep", "sweep", "tasks x methods x seeds, on this machine, Ray or Slurm"),
-    "reproduce": ("pamd.cli.reproduce", "reproduce", "run and build a table or figure of the paper"),
-    "list": (
-        "pamd.cli.list",
-        "show",
-        "methods, distances, tasks, experiments and more; --diff A B",
-    ),
+    "verify": ("pamd.cli.verify", "verify", "check every file of runs; --repair fixes what is safe to fix"),
     "bench": ("pamd.cli.bench", "bench", "benchmark against a reference implementation"),
-    "envs": ("pamd.cli.envs", "envs", "preview TASK: a picture and a video of what the agent sees"),
-    "diagnose": (
-        "pamd.cli.diagnose",
-        "diagnose",
-        "residual | geometry | latents | exact: does the distance shape the encoder?",
-    ),
     "doctor": ("pamd.cli.doctor", "doctor", "check this installation and suggest fixes"),
 }
 
@@ -68,21 +70,38 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _dispatch(command: str, words: list[str]) -> int:
     if command not in COMMANDS:
         raise UnknownNameError("command", command, COMMANDS)
-    module, name, _ = COMMANDS[command]
+    location, name, _ = COMMANDS[command]
     try:
-        import tyro
-    except ImportError:
-        raise PamdError("the command line needs more than the plug-in: pip install 'pamd[lab]'") from None
-    function = getattr(importlib.import_module(module), name)
-    if isinstance(function, dict):  # commands of its own
-        code = tyro.extras.subcommand_cli_from_dict(function, args=words, prog=f"pamd {command}")
-    else:
-        code = tyro.cli(function, args=words, prog=f"pamd {command}", config=(tyro.conf.FlagCreatePairsOff,))
+        module = importlib.import_module(location)
+    except ModuleNotFoundError as error:
+        raise PamdError(f"the command line requires more packages ({error}): pip install 'pamd[lab]'") from None
+    function, prog = getattr(module, name), f"pamd {command}"
+    if isinstance(function, dict):  # a command with commands of its own
+        if not words or words[0] in ("-h", "--help"):
+            sys.stdout.write(_subcommand_help(prog, function))
+            return 0 if words else 2
+        if words[0] not in function:
+            raise UnknownNameError(f"{command} command", words[0], function)
+        function, prog, words = function[words[0]], f"{prog} {words[0]}", words[1:]
+    groups = getattr(module, "GROUPS", {}).get(name)
+    if "-h" in words or "--help" in words:
+        sys.stdout.write(parser(prog, function, groups).format_help())
+        return 0
+    code = bind(prog, function, words, groups)()
     return code if isinstance(code, int) else 0
 
 
 def _help() -> str:
-    lines = ["usage: pamd COMMAND [options]", ""]
-    lines += [f"  {command:<9} {what}" for command, (_, _, what) in COMMANDS.items()]
-    lines += ["", "pamd COMMAND --help shows a command's options.", ""]
+    lines = ["usage: pamd COMMAND [options]", "", "start here:"]
+    lines += [f"  {command:<40} {meaning}" for command, meaning in FIRST]
+    lines += ["", "all commands:"]
+    lines += [f"  {command:<9} {meaning}" for command, (_, _, meaning) in COMMANDS.items()]
+    lines += ["", "`pamd COMMAND --help` shows the options of a command.", ""]
+    return "\n".join(lines)
+
+
+def _subcommand_help(prog: str, functions: Mapping[str, Callable[..., Any]]) -> str:
+    lines = [f"usage: {prog} COMMAND [options]", "", "commands:"]
+    lines += [f"  {name:<9} {description(function).splitlines()[0]}" for name, function in functions.items()]
+    lines += ["", f"`{prog} COMMAND --help` shows the options of a command.", ""]
     return "\n".join(lines)

@@ -6,14 +6,13 @@ import functools
 import importlib
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Any, Literal
 
 import numpy as np
-import tyro
 
 from pamd.cli.artefact import verdict_tables, write_artefact
 from pamd.cli.console import print_text
-from pamd.cli.sweep import Execution, FlatExecution, plan_jobs, print_plan, print_summary, run_jobs
+from pamd.cli.sweep import Execution, plan_jobs, print_plan, print_summary, run_jobs
 from pamd.configuration import Storage
 from pamd.durable import check_directory
 from pamd.errors import ConfigError, RunError, UnknownNameError
@@ -31,7 +30,7 @@ VERDICTS = "verdicts"
 
 
 def reproduce(
-    name: Annotated[str, tyro.conf.Positional],
+    name: str,
     /,
     scale: str = "cpu",
     fidelity: Literal["paper", "released"] = "paper",
@@ -45,24 +44,24 @@ def reproduce(
     plan: bool = False,
     artefact_only: bool = False,
     rung: tuple[str, ...] = (),
-    execution: FlatExecution = Execution(),  # noqa: B008
+    execution: Execution = Execution(),  # noqa: B008
 ) -> int:
     """Run an experiment and write its artefact. After an interruption, rerun the same command to continue.
 
     Args:
-        name: see `pamd list experiments`.
-        scale: paper, cpu (hours on two cores) or smoke (shows only that everything runs).
-        fidelity: follow the paper's text or the released code where they differ.
-        seeds: which seeds; default 0, 1, ... as many as the scale has.
-        tasks: only these of its tasks.
-        methods: only these of its methods.
-        decisions: budget of every run instead of the scale's.
-        storage: where replays are kept; mmap uses disk instead of memory.
-        runs: the directory of run directories; experiments that share a run share its directory.
-        out: the directory of the artefact; default RUNS/artefacts/NAME-SCALE.
-        plan: print the runs and a forecast of time, memory and disk; start nothing.
-        artefact_only: train nothing; write the artefact from the run directories that exist.
-        rung: of `verdicts`, which experiments: toy, states; default all of them.
+        name: a name of `pamd list experiments`, or verdicts
+        scale: paper, cpu (hours on two cores) or smoke (only shows that everything runs)
+        fidelity: which to follow where the paper's text and the released code differ
+        seeds: seeds to run (default: 0, 1, ... as many as the scale has)
+        tasks: a subset of the experiment's tasks (default: all)
+        methods: a subset of the experiment's methods (default: all)
+        decisions: budget of each run, e.g. 50000 or 5e4 (default: the scale's)
+        storage: where replays keep their frames; mmap uses disk instead of memory (default: memory)
+        runs: directory of the run directories; experiments share runs that they have in common
+        out: directory of the artefact (default: RUNS/artefacts/NAME-SCALE)
+        plan: print the runs and a forecast of time, memory and disk; start nothing
+        artefact_only: train nothing; write the artefact from the run directories that exist
+        rung: which parts of `verdicts` to run: toy, states (default: all)
     """
     if name == VERDICTS or rung:
         return _each_rung(

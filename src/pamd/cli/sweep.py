@@ -6,14 +6,13 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
-
-import tyro
+from typing import TYPE_CHECKING, Annotated, Literal
 
 from pamd.cli.board import Board, duration
 from pamd.cli.console import print_text
-from pamd.cli.train import Settings
-from pamd.configuration import Storage, configure
+from pamd.cli.signature import Without
+from pamd.cli.train import RUN_GROUPS, Settings
+from pamd.configuration import RunOptions, configure
 from pamd.durable import check_directory
 from pamd.envs import EnvConfig
 from pamd.envs.task import make_task
@@ -27,7 +26,7 @@ from pamd.training.session import device_of
 if TYPE_CHECKING:
     from pamd.training import TrainConfig
 
-__all__ = ["Execution", "FlatExecution", "plan_jobs", "print_plan", "print_summary", "run_jobs", "sweep"]
+__all__ = ["GROUPS", "Execution", "plan_jobs", "print_plan", "print_summary", "run_jobs", "sweep"]
 
 
 @dataclass(frozen=True)
@@ -35,67 +34,57 @@ class Execution:
     """Where and how runs are executed. It changes nothing that they compute."""
 
     backend: str = "local"
-    """local, ray or slurm."""
-    resources: Annotated[Resources, tyro.conf.arg(name="")] = Resources()  # noqa: RUF009
+    """where runs are executed: local, ray or slurm"""
+    resources: Resources = Resources()  # noqa: RUF009
     retries: int = 2
-    """How often a run whose process or node died is retried, from its last checkpoint."""
+    """how often a run is retried from its last checkpoint after its process or node died"""
     device: str = "auto"
-    """auto uses CUDA where it is available."""
+    """cpu, cuda, or auto: CUDA if it is available"""
     video: Literal["off", "last", "all"] = "off"
-    """Which evaluations are recorded."""
+    """which evaluations are recorded as videos"""
     discard_replay: bool = False
-    """Delete the replay of a finished run. It is most of the disk, and no report reads it."""
+    """delete the replay of a finished run; it takes most of the disk, and no report reads it"""
 
 
-FlatExecution = Annotated[Execution, tyro.conf.arg(name="")]
+GROUPS = {
+    "sweep": {
+        "runs": ("tasks", "methods", "seeds", "scale", "decisions", "runs", "set_", "plan"),
+        **RUN_GROUPS,
+    }
+}
 
 
 def sweep(
     tasks: tuple[str, ...],
     methods: tuple[str, ...],
     seeds: tuple[int, ...] = (0,),
-    scale: str = "paper",
-    fidelity: Literal["paper", "released"] = "paper",
-    decisions: int | None = None,
-    schedule: Literal["sequential", "joint"] | None = None,
-    evaluate_every: int | None = None,
-    evaluate_episodes: int | None = None,
-    storage: Storage | None = None,
+    options: Annotated[RunOptions, Without(("method", "seed"))] = RunOptions(),  # noqa: B008
     set_: Settings = (),
     runs: Path = Path("runs"),
     plan: bool = False,
-    execution: FlatExecution = Execution(),  # noqa: B008
+    execution: Execution = Execution(),  # noqa: B008
 ) -> int:
     """Train every method on every task with every seed. After an interruption, rerun the same command to continue.
 
     Args:
-        tasks: DMControl tasks, gym:ID or toy.
-        methods: see `pamd list methods`.
-        scale: paper, cpu or smoke.
-        decisions: budget of each run.
-        storage: where replays are kept; mmap uses disk instead of memory.
+        tasks: names of `pamd list tasks`
+        methods: names of `pamd list methods`
+        seeds: one run per seed
         set_: any field of the configs, e.g. method.objective.pairing=all
-        runs: the directory of run directories; ray and slurm require storage that all machines share.
-        plan: print the runs and a forecast of time, memory and disk; start nothing.
+        runs: directory of the run directories; ray and slurm require storage that all machines share
+        plan: print the runs and a forecast of time, memory and disk; start nothing
     """
     if not (tasks and methods and seeds):
         raise ConfigError("sweep: --tasks, --methods and --seeds must each have at least one value")
-    for task in tasks:
-        # A misspelt name is an error before the first run starts.
-        make_task(EnvConfig(task)).close()
-    given: dict[str, Any] = {
-        "decisions": decisions,
-        "schedule": schedule,
-        "evaluate_every": evaluate_every,
-        "evaluate_episodes": evaluate_episodes,
-        "storage": storage,
-    }
     labelled = [
-        (method, configure(task, method, scale=scale, fidelity=fidelity, seed=seed, settings=set_, **given))
+        (method, configure(task, method, seed=seed, settings=set_, **options.given))
         for seed in seeds
         for task in tasks
         for method in methods
     ]
+    for task in tasks:
+        # Some names are only known to the simulator: a misspelt one is an error before the first run starts.
+        make_task(EnvConfig(task)).close()
     planned, forecast = plan_jobs(labelled, runs, execution)
     print_plan(planned, forecast)
     if plan:

@@ -8,35 +8,51 @@ import sys
 from pathlib import Path
 from typing import Annotated, Any
 
-import tyro
-
 from pamd.cli.clips import prepared
 from pamd.cli.display import Display
+from pamd.cli.signature import Metavar
 from pamd.config import override, to_tree
 from pamd.configuration import RunOptions, configure
 from pamd.errors import ConfigError
 from pamd.training.config import Runtime, TrainConfig, read_config
 
-__all__ = ["Settings", "evaluate", "resume", "train"]
+__all__ = ["GROUPS", "RUN_GROUPS", "Settings", "evaluate", "resume", "train"]
 
-Settings = Annotated[tuple[str, ...], tyro.conf.arg(name="set", metavar="KEY=VALUE")]
-Run = Annotated[Path, tyro.conf.Positional]
+Settings = Annotated[tuple[str, ...], Metavar("KEY=VALUE")]
+
+RUN_GROUPS = {
+    "agent": ("learner", "fidelity", "schedule", "gamma", "isolate_metric", "precision"),
+    "task": ("action_repeat", "time_limit", "distractor", "videos", "noise", "scene", "camera", "render"),
+    "replay": ("capacity", "storage"),
+    "evaluation and logs": (
+        *("evaluate_every", "evaluate_unit", "evaluate_episodes", "video"),
+        *("checkpoint_every", "log_every", "tensorboard", "wandb"),
+    ),
+}
+"""Options that `pamd train` and `pamd sweep` share, in the order of their help."""
+GROUPS = {
+    "train": {
+        "run": ("method", "scale", "decisions", "seed", "runs", "config", "set_"),
+        **RUN_GROUPS,
+        "machine": ("device", "threads"),
+    }
+}
 
 
 def train(
-    task: Annotated[str | None, tyro.conf.Positional] = None,
+    task: str | None = None,
     /,
-    options: Annotated[RunOptions, tyro.conf.arg(name="")] = RunOptions(),  # noqa: B008
+    options: RunOptions = RunOptions(),  # noqa: B008
     config: Path | None = None,
     set_: Settings = (),
     runs: Path = Path("runs"),
-    runtime: Annotated[Runtime, tyro.conf.arg(name="")] = Runtime(),  # noqa: B008
+    runtime: Runtime = Runtime(),  # noqa: B008
 ) -> None:
     """Train an agent. Rerun the same command to continue an interrupted run.
 
     Args:
-        task: cheetah_run or any other DMControl task, gym:ID, or toy
-        config: a config.json to run; override its fields with --set
+        task: a name of `pamd list tasks`, e.g. cheetah_run, state:cheetah_run, gym:ID or toy
+        config: a config.json to train instead of names; override its fields with --set
         set_: any field of the config, e.g. method.objective.pairing=all learner.batch=256
         runs: directory of the run directories
     """
@@ -65,19 +81,19 @@ def _configured(
 
 
 def resume(
-    run: Run,
+    run: Path,
     /,
     decisions: int | None = None,
     device: str | None = None,
     threads: int | None = None,
 ) -> None:
-    """Continue a run from its newest whole checkpoint, or extend a finished one.
+    """Continue a run from its newest complete checkpoint, or extend a finished one.
 
     Args:
         run: a run directory
-        decisions: a larger budget than the run's own
-        device: cpu, cuda or auto; by default as the run began
-        threads: CPU threads of torch; by default as the run began
+        decisions: a new budget, larger than the run's (default: the run's)
+        device: cpu, cuda or auto (default: the run's)
+        threads: CPU threads of torch (default: the run's)
     """
     from pamd.training import loop
     from pamd.training.run import RunDirectory
@@ -94,21 +110,21 @@ def resume(
 
 
 def evaluate(
-    run: Run,
+    run: Path,
     /,
     episodes: int = 10,
     seed: int | None = None,
     video: bool = True,
-    as_json: Annotated[bool, tyro.conf.arg(name="json")] = False,
+    json_: bool = False,
 ) -> None:
     """Evaluate the newest checkpoint of a run, and record a video of the first episode.
 
     Args:
         run: a run directory
         episodes: number of episodes
-        seed: of the episodes; by default the run's own
-        video: whether to record the first episode
-        as_json: print the result as JSON
+        seed: seed of the episodes (default: the run's)
+        video: record the first episode
+        json_: print the result as JSON
     """
     from pamd.training import load
     from pamd.training.evaluate import evaluate as play
@@ -128,7 +144,7 @@ def evaluate(
     with Display() as display:
         for complaint in trained.complaints:
             display.say(f"{complaint}; evaluating the one before it")
-    if as_json:
+    if json_:
         result = {"run": str(run), "checkpoint": trained.checkpoint, **row, "video": path and str(path)}
         sys.stdout.write(json.dumps(result) + "\n")
         return

@@ -4,9 +4,6 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import Annotated
-
-import tyro
 
 from pamd.errors import RunError
 
@@ -14,20 +11,20 @@ __all__ = ["verify"]
 
 
 def verify(
-    runs: Annotated[list[Path], tyro.conf.Positional],
+    runs: list[Path],
     /,
     *,
     repair: bool = False,
 ) -> int:
     """Check every file of runs: config, versions, checkpoints, replay, logs, status, temporaries, links.
 
-    Prints one line per finding. The exit code is 0 where nothing is damaged, 1 otherwise. Nothing is changed without
+    Prints one line per finding. The exit code is 0 if nothing is damaged and 1 otherwise. Nothing changes without
     --repair.
 
     Args:
-        runs: run directories, or directories of them.
-        repair: also repair what is safe: remove temporaries and broken checkpoints where a whole one is left, cut logs
-            back to the checkpoint, drop unreadable rows (repairs.jsonl then says so), and correct the status.
+        runs: run directories, or directories of run directories
+        repair: repair what is safe: remove temporary files, and broken checkpoints if a complete one is left; cut logs
+            back to the checkpoint; drop unreadable rows (listed in repairs.jsonl); correct the status
     """
     from pamd.training.verify import repair_run, verify_run
 

@@ -36,15 +36,15 @@ class Runtime:
     """How a run is executed. None of it changes what is computed, so none of it names the run."""
 
     device: str = "auto"
-    """cpu, cuda or auto, which takes CUDA where it is available"""
+    """cpu, cuda, or auto: CUDA if it is available"""
     threads: int | None = None
-    """CPU threads of torch; by default as many as this process may use"""
+    """CPU threads of torch (default: all cores)"""
     video: Literal["off", "last", "all"] = "last"
     """which evaluations are recorded as videos"""
     tensorboard: bool = True
-    """whether to write the logs for TensorBoard, too"""
+    """write logs for TensorBoard"""
     wandb: str | None = None
-    """a Weights & Biases project; by default none"""
+    """Weights & Biases project to log to (default: none)"""
 
     def __post_init__(self) -> None:
         check_choice("runtime", "video", self.video, ("off", "last", "all"))

@@ -23,17 +23,17 @@ class Resources:
     """The resources of runs."""
 
     workers: int | None = None
-    """Runs at a time (local: one for each core; ray, slurm: as many as there is room for)."""
+    """runs at a time (default: local: one per core; ray and slurm: as many as fit)"""
     threads: int | None = None
-    """CPU threads of each run (local: the cores divided among the workers; else 2)."""
+    """CPU threads per run (default: local: cores divided by workers; ray and slurm: 2)"""
     gpus: float = 0.0
-    """GPUs of each run with ray or slurm (0.5: two runs share one)."""
+    """GPUs per run with ray or slurm; with 0.5, two runs share one"""
     address: str | None = None
-    """The Ray cluster: HOST:PORT, ray://HOST:PORT or auto; none: this machine alone."""
+    """Ray cluster: HOST:PORT, ray://HOST:PORT or auto (default: this machine alone)"""
     partition: str | None = None
-    """The Slurm partition."""
+    """Slurm partition (default: the cluster's)"""
     hours: float = 24.0
-    """The time limit of a Slurm job. A run that reaches it is queued again and resumes."""
+    """time limit of a Slurm job; a run that reaches it is queued again and resumes"""
 
     def __post_init__(self) -> None:
         check_positive("sweep", workers=self.workers, threads=self.threads, hours=self.hours)

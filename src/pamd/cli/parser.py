@@ -1,0 +1,214 @@
+"""Words of the command line to the arguments of a command. An error is one line and names the nearest option."""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import inspect
+import re
+import textwrap
+import typing
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Literal, NoReturn
+
+from pamd.cli.signature import Option, description
+from pamd.cli.signature import options as read_options
+from pamd.errors import ConfigError, UnknownNameError, nearest
+
+__all__ = ["bind", "parser"]
+
+RENAMED = {
+    "root": "runs",
+    "output": "out",
+    "out-dir": "out",
+    "run-dir": "runs",
+    "steps": "decisions",
+    "env-steps": "decisions",
+    "agent": "method",
+}
+"""Words that other versions or other packages use, and ours. One counts only where the command has ours."""
+
+
+class Parser(argparse.ArgumentParser):
+    """An argparse parser that raises our errors."""
+
+    def error(self, message: str) -> NoReturn:
+        raise ConfigError(f"{self.command}: {message.removeprefix('argument ')}; see `{self.prog} --help`")
+
+    @property
+    def command(self) -> str:
+        return self.prog.removeprefix("pamd ")
+
+
+def parser(prog: str, function: Callable[..., Any], groups: Mapping[str, Sequence[str]] | None = None) -> Parser:
+    """The parser of a command: its options by group, each with its meaning and its default."""
+    known = read_options(function, groups)
+    arguments = [_usage(option) for option in known if option.positional]
+    made = Parser(
+        prog=prog,
+        usage=" ".join([prog, *arguments, "[options]"]),
+        description=description(function),
+        allow_abbrev=False,
+        add_help=False,
+        formatter_class=_Help,
+    )
+    boxes: dict[str, Any] = {}
+    for option in sorted(known, key=lambda one: _rank(one, groups or {})):
+        title = "arguments" if option.positional else option.group
+        if title not in boxes:
+            boxes[title] = made.add_argument_group(title)
+        _add(boxes[title], option)
+    return made
+
+
+def bind(
+    prog: str, function: Callable[..., Any], words: Sequence[str], groups: Mapping[str, Sequence[str]] | None = None
+) -> Callable[[], Any]:
+    """The call of `function` that `words` ask for."""
+    reader, known = parser(prog, function, groups), read_options(function, groups)
+    words = [re.sub(r"^--[\w-]+", lambda flag: flag[0].replace("_", "-"), word) for word in words]
+    _check_flags(reader, known, words)
+    namespace, rest = reader.parse_known_args(words)
+    if rest:
+        raise ConfigError(f"{reader.command}: unexpected argument {rest[0]!r}; see `{prog} --help`")
+    given = {option.path: _value(option, namespace) for option in known if _is_given(option, namespace)}
+    missing = [option.label for option in known if option.required and option.path not in given]
+    if missing:
+        plural = "are" if len(missing) > 1 else "is"
+        raise ConfigError(f"{reader.command}: {' and '.join(missing)} {plural} required; see `{prog} --help`")
+    return _call(function, given)
+
+
+def _call(function: Callable[..., Any], given: Mapping[tuple[str, ...], Any]) -> Callable[[], Any]:
+    first: list[Any] = []
+    rest: dict[str, Any] = {}
+    for name, parameter in inspect.signature(function).parameters.items():
+        within = {path[1:]: value for path, value in given.items() if path[0] == name}
+        value = within[()] if () in within else _replaced(parameter.default, within)
+        if parameter.kind is inspect.Parameter.POSITIONAL_ONLY:
+            first.append(value)
+        else:
+            rest[name] = value
+    return lambda: function(*first, **rest)
+
+
+def _replaced(record: Any, given: Mapping[tuple[str, ...], Any]) -> Any:
+    """`record` with the fields at these paths changed."""
+    if not given:
+        return record
+    changes = {}
+    for name in dict.fromkeys(path[0] for path in given):
+        within = {path[1:]: value for path, value in given.items() if path[0] == name}
+        changes[name] = within[()] if () in within else _replaced(getattr(record, name), within)
+    return dataclasses.replace(record, **changes)
+
+
+def _value(option: Option, namespace: argparse.Namespace) -> Any:
+    value = getattr(namespace, ".".join(option.path))
+    return option.container(value) if option.count is not None else value
+
+
+def _is_given(option: Option, namespace: argparse.Namespace) -> bool:
+    value = getattr(namespace, ".".join(option.path), None)
+    return value is not None and not (value == [] and (option.positional or option.required))
+
+
+def _check_flags(reader: Parser, options: Sequence[Option], words: Sequence[str]) -> None:
+    flags = [*(option.flag for option in options if not option.positional), "--help"]
+    hidden = [f"--{option.name}" for option in options if not option.positional]
+    for word in words:
+        flag = word.partition("=")[0]
+        if not re.match(r"--?[A-Za-z]", flag) or flag in (*flags, *hidden, "-h"):
+            continue
+        new, near = f"--{RENAMED.get(flag[2:])}", nearest(flag[2:], [known[2:] for known in flags])
+        if new in flags:
+            raise ConfigError(f"{reader.command}: unknown option {flag}; use {new}")
+        meant = f"Did you mean --{near}?" if near else f"See `{reader.prog} --help`."
+        raise ConfigError(f"{reader.command}: unknown option {flag}. {meant}")
+
+
+def _add(box: Any, option: Option) -> None:
+    text = option.meaning + (f" (default: {option.shown_default})" if option.shown_default else "")
+    text = text.replace("%", "%%")
+    common: dict[str, Any] = {"default": argparse.SUPPRESS, "dest": ".".join(option.path)}
+    if option.kind is bool:
+        if option.default:
+            box.add_argument(option.flag, action="store_false", help=f"do not {text}", **common)
+            box.add_argument(f"--{option.name}", action="store_true", help=argparse.SUPPRESS, **common)
+        else:
+            box.add_argument(option.flag, action="store_true", help=text, **common)
+        return
+    common |= {"type": _reader(option), "metavar": option.metavar}
+    if option.positional:
+        # A missing argument is our error, so argparse must accept none.
+        common |= {"default": None, "nargs": "*" if option.count == "*" else "?"}
+        box.add_argument(common.pop("dest"), help=text, **common)
+    else:
+        text += " (required)" if option.required else ""
+        box.add_argument(option.flag, nargs=option.count, help=text, **common)
+
+
+def _usage(option: Option) -> str:
+    word = f"{option.metavar} ..." if option.count == "*" else option.metavar
+    return word if option.required else f"[{word}]"
+
+
+def _reader(option: Option) -> Callable[[str], Any]:
+    """The function that reads one value. It raises our errors, which argparse lets pass."""
+    kind, label = option.kind, option.label
+    if typing.get_origin(kind) is Literal:
+        return lambda text: _choice(text, label, typing.get_args(kind))
+    if kind is int:
+        return lambda text: _whole_number(text, label)
+    if kind is float:
+        return lambda text: _number(text, label)
+    if kind in (str, Path):
+        return typing.cast("Callable[[str], Any]", kind)
+    raise TypeError(f"{label}: an option cannot be of type {kind!r}")
+
+
+def _choice(text: str, label: str, choices: tuple[str, ...]) -> str:
+    if text not in choices:
+        raise UnknownNameError(label, text, choices)
+    return text
+
+
+def _whole_number(text: str, label: str) -> int:
+    """100000, 100_000 or 1e5."""
+    try:
+        return int(text)
+    except ValueError:
+        value = _number(text, label, "a whole number, e.g. 50000 or 5e4")
+    if not value.is_integer():
+        raise ConfigError(f"{label} must be a whole number, e.g. 50000 or 5e4, got {text!r}")
+    return int(value)
+
+
+def _number(text: str, label: str, what: str = "a number") -> float:
+    try:
+        return float(text)
+    except ValueError:
+        raise ConfigError(f"{label} must be {what}, got {text!r}") from None
+
+
+def _rank(option: Option, groups: Mapping[str, Sequence[str]]) -> int:
+    """Positional arguments first, then the given groups in their order, then the other groups as they come."""
+    order = [name for names in groups.values() for name in names]
+    if option.positional:
+        return -1
+    return order.index(option.path[-1]) if option.path[-1] in order else len(order)
+
+
+class _Help(argparse.RawDescriptionHelpFormatter):
+    """Paragraphs of the description are filled; options are shown as `--name VALUE`."""
+
+    def __init__(self, prog: str, **options: Any) -> None:
+        super().__init__(prog, max_help_position=30, **options)
+
+    def _split_lines(self, text: str, width: int) -> list[str]:
+        return textwrap.wrap(text, width, break_on_hyphens=False)
+
+    def _fill_text(self, text: str, width: int, indent: str) -> str:
+        paragraphs = [" ".join(part.split()) for part in text.split("\n\n")]
+        return "\n\n".join(textwrap.fill(part, width, break_on_hyphens=False) for part in paragraphs)

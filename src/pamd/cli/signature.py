@@ -1,0 +1,178 @@
+"""The options of a command, read from its signature and its docstring.
+
+A parameter before `/` is a positional argument; every other one is an option. A parameter that is a dataclass stands
+for its fields. Meanings come from the section `Args` of the docstring and from the strings below dataclass fields.
+"""
+
+from __future__ import annotations
+
+import ast
+import dataclasses
+import inspect
+import re
+import textwrap
+import types
+import typing
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+__all__ = ["Metavar", "Option", "Without", "description", "options"]
+
+MISSING = inspect.Parameter.empty
+
+
+@dataclass(frozen=True)
+class Metavar:
+    """In `Annotated`: how the help calls the value of an option."""
+
+    text: str
+
+
+@dataclass(frozen=True)
+class Without:
+    """In `Annotated`: fields of a dataclass that are no options here."""
+
+    names: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Option:
+    """One option or positional argument."""
+
+    path: tuple[str, ...]
+    """The parameter, and the fields within it: ("execution", "resources", "workers")."""
+    kind: Any
+    """The type of one value: str, int, float, bool, Path or a Literal."""
+    count: int | Literal["*"] | None
+    """How many values are taken: None is a single value that stands alone."""
+    default: Any
+    meaning: str
+    group: str
+    positional: bool = False
+    metavar: str = ""
+    container: type = tuple
+    """What several values are put into."""
+
+    @property
+    def name(self) -> str:
+        return self.path[-1].strip("_").replace("_", "-")
+
+    @property
+    def flag(self) -> str:
+        """`--name`; `--no-name` for what is on by default."""
+        return f"--no-{self.name}" if self.kind is bool and self.default else f"--{self.name}"
+
+    @property
+    def label(self) -> str:
+        """How errors call it."""
+        return self.metavar if self.positional else self.flag
+
+    @property
+    def required(self) -> bool:
+        return self.default is MISSING
+
+    @property
+    def shown_default(self) -> str:
+        """The default as a person would type it; "" where there is none or the meaning states it."""
+        if self.required or self.default is None or self.default == () or self.default == [] or self.kind is bool:
+            return ""
+        values = self.default if isinstance(self.default, tuple | list) else (self.default,)
+        texts = (f"{value:g}" if isinstance(value, float) else str(value) for value in values)
+        return "" if "default" in self.meaning else " ".join(texts)
+
+
+def options(function: Callable[..., Any], groups: Mapping[str, Sequence[str]] | None = None) -> list[Option]:
+    """The options of `function`. `groups` maps a title to names; other options keep the group of their dataclass."""
+    titles = {name: title for title, names in (groups or {}).items() for name in names}
+    found = []
+    hints, meanings = typing.get_type_hints(function, include_extras=True), _argument_meanings(function)
+    for name, parameter in inspect.signature(function).parameters.items():
+        positional = parameter.kind is inspect.Parameter.POSITIONAL_ONLY
+        made = _read((name,), hints[name], parameter.default, meanings.get(name, ""), "options", positional)
+        found += [dataclasses.replace(one, group=titles.get(one.path[-1], one.group)) for one in made]
+    return found
+
+
+def description(function: Callable[..., Any]) -> str:
+    """The docstring without its section `Args`."""
+    return inspect.cleandoc(function.__doc__ or "").partition("\nArgs:")[0].strip()
+
+
+def _read(
+    path: tuple[str, ...], hint: Any, default: Any, meaning: str, group: str, positional: bool
+) -> Iterator[Option]:
+    kind, extras = (hint.__origin__, hint.__metadata__) if typing.get_origin(hint) is typing.Annotated else (hint, ())
+    kind = _without_none(kind)
+    if dataclasses.is_dataclass(kind):
+        left_out = {name for extra in extras if isinstance(extra, Without) for name in extra.names}
+        yield from _read_fields(path, kind, left_out)
+        return
+    container = list if typing.get_origin(kind) is list else tuple
+    kind, count = _item(kind)
+    metavar = next((extra.text for extra in extras if isinstance(extra, Metavar)), None)
+    metavar = metavar or _metavar(path[-1], kind, positional, plural=count == "*")
+    if positional and typing.get_origin(kind) is Literal:
+        meaning = f"{meaning}: {', '.join(typing.get_args(kind))}"
+    yield Option(path, kind, count, default, meaning, group, positional, metavar, container)
+
+
+def _read_fields(path: tuple[str, ...], record: Any, left_out: set[str]) -> Iterator[Option]:
+    hints, meanings = typing.get_type_hints(record, include_extras=True), _field_meanings(record)
+    group = re.sub(r"(?<!^)(?=[A-Z])", " ", record.__name__).lower()
+    for field in dataclasses.fields(record):
+        if field.name not in left_out:
+            default = MISSING if field.default is dataclasses.MISSING else field.default
+            meaning = meanings.get(field.name, "")
+            yield from _read((*path, field.name), hints[field.name], default, meaning, group, positional=False)
+
+
+def _without_none(hint: Any) -> Any:
+    """T for `T | None`: an option that is not given is None."""
+    if typing.get_origin(hint) in (typing.Union, types.UnionType):
+        (hint,) = [part for part in typing.get_args(hint) if part is not types.NoneType]
+    return hint
+
+
+def _item(hint: Any) -> tuple[Any, int | Literal["*"] | None]:
+    """The type of one value and how many there are."""
+    if typing.get_origin(hint) not in (tuple, list):
+        return hint, None
+    parts = typing.get_args(hint)
+    many = typing.get_origin(hint) is list or parts[-1] is Ellipsis
+    return parts[0], "*" if many else len(parts)
+
+
+def _metavar(name: str, kind: Any, positional: bool, plural: bool) -> str:
+    if typing.get_origin(kind) is Literal and (not positional or len(typing.get_args(kind)) == 1):
+        return "|".join(typing.get_args(kind))
+    if not positional and kind in (int, float, Path):
+        return {int: "N", float: "X", Path: "PATH"}[kind]
+    word = name.strip("_").replace("_", "-").upper()
+    return word.removesuffix("S") if plural else word
+
+
+def _argument_meanings(function: Callable[..., Any]) -> dict[str, str]:
+    """The entries of the section `Args` of a docstring."""
+    section = inspect.cleandoc(function.__doc__ or "").partition("\nArgs:\n")[2].partition("\n\n")[0]
+    entries = re.split(r"^(\w+):", textwrap.dedent(section), flags=re.MULTILINE)
+    return {name: _sentence(text) for name, text in zip(entries[1::2], entries[2::2], strict=True)}
+
+
+def _field_meanings(record: type) -> dict[str, str]:
+    """The strings below the fields of a dataclass."""
+    (tree,) = ast.parse(textwrap.dedent(inspect.getsource(record))).body
+    assert isinstance(tree, ast.ClassDef)
+    found = {}
+    for field, below in zip(tree.body, tree.body[1:], strict=False):
+        named = isinstance(field, ast.AnnAssign) and isinstance(field.target, ast.Name)
+        text = below.value if isinstance(below, ast.Expr) else None
+        if named and isinstance(text, ast.Constant) and isinstance(text.value, str):
+            found[typing.cast("ast.Name", typing.cast("ast.AnnAssign", field).target).id] = _sentence(text.value)
+    return found
+
+
+def _sentence(text: str) -> str:
+    """One line without a period at the end."""
+    return " ".join(text.split()).removesuffix(".")
