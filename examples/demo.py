@@ -1,6 +1,7 @@
 """`make demo`: a bisimulation method and its PAMD version learn a real DMControl task from pixels, side by side.
 
-About ten minutes on two cores. Each is an ordinary `pamd train` in a process of its own.
+About ten minutes on two cores. Each agent is an ordinary `pamd train` in a process of its own. The demo ends with a
+report page that shows the learning curves and the videos of both agents.
 """
 
 from __future__ import annotations
@@ -13,15 +14,36 @@ from pathlib import Path
 
 from rich.console import Console
 from rich.live import Live
+from rich.progress_bar import ProgressBar
 from rich.table import Table
 
 from pamd.configuration import configure
-from pamd.report import learning_curves, load_run
+from pamd.report import learning_curves, load_run, page
 from pamd.report.logs import read_log
-from pamd.training.config import Runtime, config_text, run_name
+from pamd.sweep.state import read_state
+from pamd.training.config import Runtime, TrainConfig, config_text, run_name
 
-TASK, METHODS, DECISIONS, RANDOM = "cheetah_run", ("dbc-det", "dbc-det+pamd"), 10_000, 500
-REPEAT = 8
+# Everything that decides what the demo shows.
+TASK, METHODS = "cheetah_run", ("dbc-det", "dbc-det+pamd")
+DECISIONS, RANDOM, REPEAT = 10_000, 500, 8
+SETTINGS = (
+    # The CPU scale, smaller still: two runs share two cores.
+    *("env.size=40", "encoder.strides=[2,2,1]", "encoder.filters=16", "learner.batch=48", "log_every=100"),
+    # The random phase is short and, as in the released code, its transitions are learned from at once.
+    *(f"learner.random_decisions={RANDOM}", f"learner.first_updates={RANDOM}"),
+    # Target networks follow faster than in the paper: values must spread within minutes, not hours.
+    *("learner.critic_tau=0.02", "method.encoder_tau=0.05"),
+)
+OPTIONS = {
+    "fidelity": "released",
+    "scale": "cpu",
+    "schedule": "joint",
+    "action_repeat": REPEAT,
+    "decisions": DECISIONS,
+    "evaluate_every": 1000,
+    "evaluate_episodes": 3,
+    "checkpoint_every": 500,
+}
 ROOT = Path("demo")
 ON_ONE_CORE = ("--threads", "1", "--no-tensorboard", "--video", "last")
 
@@ -29,95 +51,97 @@ ON_ONE_CORE = ("--threads", "1", "--no-tensorboard", "--video", "last")
 def main() -> int:
     console = Console()
     console.print(f"Training {' and '.join(METHODS)} on {TASK} from pixels, {DECISIONS:,} decisions each, in {ROOT}/.")
-    console.print("Ctrl-C stops both; rerun `make demo` to continue.\n")
+    console.print("Press Ctrl-C to stop both. Run `make demo` again to continue.\n")
     ROOT.mkdir(exist_ok=True)
-    started, processes = time.monotonic(), {}
-    for method in METHODS:
-        file = ROOT / f"{method}.json"
-        file.write_text(config_text(config(method)))
-        words = [sys.executable, "-m", "pamd", "train", "--config", str(file), "--runs", str(ROOT), *ON_ONE_CORE]
-        log = (ROOT / f"{method}.log").open("w")
-        processes[method] = subprocess.Popen(words, stdout=log, stderr=log)
+    started = time.monotonic()
+    processes = {method: start(method) for method in METHODS}
     runs = {method: ROOT / run_name(config(method)) for method in METHODS}
     try:
         watch(processes, runs, console)
     except KeyboardInterrupt:
         for process in processes.values():
             process.wait()  # Ctrl-C reached them too: they are writing their checkpoints.
-        console.print("Stopped; rerun `make demo` to continue.")
+        console.print("Stopped. Run `make demo` again to continue.")
         return 130
     failed = [method for method, process in processes.items() if process.returncode]
     for method in failed:
-        console.print(f"[red]{method} failed:[/] {(ROOT / f'{method}.log').read_text()[-2000:]}")
+        console.print(f"[red]{method} failed:[/]")
+        console.print((ROOT / f"{method}.log").read_text()[-2000:], markup=False)
     if failed:
         return 1
     show(runs, console, (time.monotonic() - started) / 60)
     return 0
 
 
-def config(method: str):
-    """The CPU scale, smaller still: two runs share two cores."""
-    settings = ("env.size=40", "encoder.strides=[2,2,1]", "encoder.filters=16", "learner.batch=48", "log_every=100")
-    # The random phase is short and, as in the released code, its transitions are learned from in one go. Slow copies
-    # follow faster than in the paper: value must spread within minutes, not hours.
-    settings += (f"learner.random_decisions={RANDOM}", f"learner.first_updates={RANDOM}")
-    settings += ("learner.critic_tau=0.02", "method.encoder_tau=0.05")
-    return configure(
-        TASK,
-        method,
-        fidelity="released",
-        scale="cpu",
-        schedule="joint",
-        action_repeat=REPEAT,
-        decisions=DECISIONS,
-        evaluate_every=1000,
-        evaluate_episodes=3,
-        checkpoint_every=500,
-        settings=settings,
-        runtime=Runtime(),
-    )
+def config(method: str) -> TrainConfig:
+    return configure(TASK, method, settings=SETTINGS, runtime=Runtime(), **OPTIONS)
+
+
+def start(method: str) -> subprocess.Popen[bytes]:
+    """`pamd train` in the background; its output goes to demo/METHOD.log."""
+    file = ROOT / f"{method}.json"
+    file.write_text(config_text(config(method)))
+    words = [sys.executable, "-m", "pamd", "train", "--config", str(file), "--runs", str(ROOT), *ON_ONE_CORE]
+    with (ROOT / f"{method}.log").open("w") as log:
+        return subprocess.Popen(words, stdout=log, stderr=log)
 
 
 def watch(processes: dict[str, subprocess.Popen[bytes]], runs: dict[str, Path], console: Console) -> None:
-    """A table of both runs until they end; where there is no terminal, printed anew every half minute."""
+    """Show both runs until they end. Without a terminal, print the table every half minute."""
+    began = time.monotonic()
+    first = {method: read_state(run).decisions for method, run in runs.items()}
     with Live(console=console, refresh_per_second=1, auto_refresh=console.is_terminal) as live:
-        printed = time.monotonic()
+        printed = began
         while True:
-            live.update(table(runs))
+            now = time.monotonic()
+            shown = table(runs, first, now - began)
+            live.update(shown)
             if all(process.poll() is not None for process in processes.values()):
                 return
-            if not console.is_terminal and time.monotonic() - printed > 30:
-                printed = time.monotonic()
-                console.print(table(runs))
+            if not console.is_terminal and now - printed > 30:
+                printed = now
+                console.print(shown)
             time.sleep(2)
 
 
-def table(runs: dict[str, Path]) -> Table:
-    made = Table("method", "decision", "a second", "return at each evaluation (first: untrained)")
+def table(runs: dict[str, Path], first: dict[str, int], seconds: float) -> Table:
+    """Progress, time left and returns; `first` holds the decisions of each run `seconds` ago."""
+    made = Table("agent", "decisions", "progress", "time left", "return at each evaluation (first: untrained)")
     for method, run in runs.items():
-        timing, evaluations = read_log(run / "timing.jsonl").rows, read_log(run / "eval.jsonl").rows
-        rows = read_log(run / "train.jsonl").rows
-        decision = rows[-1]["decisions"] if rows else 0
-        rate = timing[-1]["decisions_per_second"] if timing else 0.0
-        returns = " ".join(f"{row['return_mean']:.0f}" for row in evaluations)
-        made.add_row(method, f"{decision:,}/{DECISIONS:,}", f"{rate:.1f}", returns)
+        done = read_state(run).decisions
+        returns = " ".join(f"{row['return_mean']:.0f}" for row in read_log(run / "eval.jsonl").rows)
+        bar = ProgressBar(DECISIONS, done, width=20)
+        made.add_row(method, f"{done:,} / {DECISIONS:,}", bar, time_left(done, done - first[method], seconds), returns)
     return made
 
 
+def time_left(done: int, since: int, seconds: float) -> str:
+    """The time that the remaining decisions take at the rate of the last `since` ones."""
+    if done >= DECISIONS:
+        return "done"
+    if since <= 0:
+        return "..."
+    minutes, rest = divmod(int((DECISIONS - done) * seconds / since), 60)
+    return f"{minutes}:{rest:02d}"
+
+
 def show(runs: dict[str, Path], console: Console, minutes: float) -> None:
-    """Curves, videos and where they are."""
+    """Write the curves and the report page, and say what they show."""
     curves = [load_run(run).curve for run in runs.values()]
     random_play = random_return(runs)
-    written = learning_curves(
-        curves, ROOT / "learning_curves", baseline=random_play, title=f"{TASK} from pixels, action repeat {REPEAT}"
+    title = f"{TASK} from pixels, action repeat {REPEAT}"
+    learning_curves(curves, ROOT / "learning_curves", baseline=random_play, title=title)
+    written = page.build(list(runs.values()), ROOT / "report", title=f"Demo: {title}")
+    console.print(f"\nDone in {minutes:.1f} minutes. Mean return on {TASK}:")
+    console.print(f"  {'random actions':<14} {random_play:.0f}")
+    last = [sum(curve.returns[-1]) / len(curve.returns[-1]) for curve in curves]
+    for curve, mean in zip(curves, last, strict=True):
+        console.print(f"  {curve.method:<14} {mean:.0f} after {curve.decisions[-1]:,} decisions")
+    console.print(
+        f"{sum(mean > random_play for mean in last)} of {len(last)} agents did better than random actions. This does"
+        " not show which method is better: each has one seed, a short budget and small networks.\n"
     )
-    console.print(f"\nDone in {minutes:.1f} minutes. Random play returned {random_play:.0f} on average.")
-    for curve in curves:
-        last = sum(curve.returns[-1]) / len(curve.returns[-1])
-        console.print(f"  {curve.method:<14} {last:.0f} after {curve.decisions[-1]:,} decisions")
-    console.print("One seed and a short budget: this shows the machinery at work, not which method is better.\n")
-    for path in (*written, *(video for run in runs.values() for video in (run / "video").glob("*.mp4"))):
-        console.print(f"  {path}", highlight=False, soft_wrap=True)
+    console.print(f"Open the report with both videos: {written.resolve()}", highlight=False, soft_wrap=True)
 
 
 def random_return(runs: dict[str, Path]) -> float:
