@@ -197,7 +197,7 @@ def test_the_command_line_without_torch(tmp_path: Path) -> None:
     ("words", "says"),
     [
         ([str(DEMO), "--paper", "tabel1"], "Did you mean 'table1'"),
-        ([], "there is no run to report on"),
+        ([], "report: RUN is required"),
         (["nowhere"], "nowhere cannot be read"),
         ([str(DEMO.parent / "bench")], "contains none"),
         ([str(DEMO), "--out", "/dev/null/x"], "--out /dev/null/x cannot be a directory: /dev/null is a file"),
