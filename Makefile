@@ -12,7 +12,7 @@ help:
 	@echo "make test-slow  the heavy checks"
 	@echo "make bench      measure; every row a ratio in one run"
 	@echo "make docs       generate the reference pages from the registries and the command line"
-	@echo "make site       build the documentation site in site/"
+	@echo "make site       build the documentation site in site/; python -m http.server -d site shows it"
 	@echo "make setup lint format type clean"
 
 demo: setup
