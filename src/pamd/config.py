@@ -156,7 +156,7 @@ def _field_type(kind: Any, name: str) -> Any:
     """The record that a field holds; None where it holds something else."""
     if not dataclasses.is_dataclass(kind):
         return None
-    hint = typing.get_type_hints(kind)[name]
+    hint = _type_hints(kind)[name]
     found = [part for part in (hint, *typing.get_args(hint)) if dataclasses.is_dataclass(part)]
     return found[0] if found else None
 
@@ -242,9 +242,15 @@ def _reject_unknown_keys(cls: Any, data: Any, what: str) -> None:
             for item in data.values() if mapping else (data,):
                 _reject_unknown_keys(part, item, what)
         return
-    hints = typing.get_type_hints(cls)
+    hints = _type_hints(cls)
     names = {field.name for field in dataclasses.fields(cls)}
     for key, value in data.items():
         if key not in names:
             raise UnknownNameError(f"option of {what}", key, names)
         _reject_unknown_keys(hints[key], value, f"{what}: {key}")
+
+
+@functools.cache
+def _type_hints(cls: Any) -> dict[str, Any]:
+    """The types of the fields. Evaluating them takes most of the time of building a config."""
+    return typing.get_type_hints(cls)
