@@ -250,7 +250,11 @@ def _reject_unknown_keys(cls: Any, data: Any, what: str) -> None:
         _reject_unknown_keys(hints[key], value, f"{what}: {key}")
 
 
-@functools.cache
 def _type_hints(cls: Any) -> dict[str, Any]:
     """The types of the fields. Evaluating them takes most of the time of building a config."""
-    return typing.get_type_hints(cls)
+    if cls not in _KNOWN_HINTS:
+        _KNOWN_HINTS[cls] = typing.get_type_hints(cls)
+    return _KNOWN_HINTS[cls]
+
+
+_KNOWN_HINTS: dict[Any, dict[str, Any]] = {}
