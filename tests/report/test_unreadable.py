@@ -81,7 +81,7 @@ def test_bad_runs_are_listed_beside_a_good_one(tmp_path: Path) -> None:
         assert f"<code>{runs}/{name}</code>: " in text
         assert html.escape(reason) in text
     assert "dbc-det on cheetah_run: 1 run, 1 seed, 2k decisions per run." in text
-    assert "Unreadable, and not counted: config, log, no-config, repeated, same-seed." in text
+    assert "Unreadable and not counted: config, log, no-config, repeated, same-seed." in text
 
 
 def test_where_no_run_can_be_read_the_error_names_each(tmp_path: Path) -> None:
