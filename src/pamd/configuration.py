@@ -262,7 +262,7 @@ def _set_evaluation_unit(tree: dict[str, Any], given: dict[str, Any]) -> None:
     if "evaluate_every" in given:
         tree["evaluate_unit"] = "decisions"
     elif given.get("evaluate_unit", tree["evaluate_unit"]) != tree["evaluate_unit"]:
-        raise ConfigError(f"evaluate_unit {given['evaluate_unit']!r} requires evaluate_every: how many of them?")
+        raise ConfigError(f"evaluate_unit {given['evaluate_unit']!r} requires evaluate_every")
 
 
 def _set_gamma(tree: dict[str, Any], gamma: float) -> None:

@@ -199,7 +199,7 @@ def test_what_cannot_be_looked_at_is_refused(runs: dict[str, Path], tmp_path: Pa
         diagnostics.residual(run, **{**TINY, "batch": 1})
     bare = tmp_path / "bare"
     shutil.copytree(run, bare, ignore=shutil.ignore_patterns("checkpoints"))
-    with pytest.raises(CheckpointError, match="no whole checkpoint"):
+    with pytest.raises(CheckpointError, match="no complete checkpoint"):
         diagnostics.latents(bare)
     other = tmp_path / "other"
     shutil.copytree(run, other)

@@ -75,7 +75,7 @@ def test_a_larger_budget_that_is_there_already_is_said(tmp_path: Path) -> None:
             messages.append(message)
 
     train(toy(decisions=60), tmp_path, Listener())
-    assert any("larger budget, 90 decisions" in message for message in messages)
+    assert any("larger budget and continues to 90 decisions" in message for message in messages)
     assert json.loads((run.path / "status.json").read_text())["decisions"] == 90
 
 
@@ -124,7 +124,7 @@ def test_a_loaded_agent_acts_as_the_run_did(tmp_path: Path) -> None:
 
 def test_what_cannot_be_loaded_is_named(tmp_path: Path) -> None:
     run = RunDirectory.create(tmp_path, toy()).path
-    with pytest.raises(CheckpointError, match="has no whole checkpoint"):
+    with pytest.raises(CheckpointError, match="has no complete checkpoint"):
         load(run)
 
 

@@ -136,7 +136,7 @@ def test_a_malformed_state_gives_way_to_the_checkpoint_before(run: Path, kind: s
 def test_where_every_checkpoint_is_malformed_nothing_starts_anew(run: Path) -> None:
     for which in (-1, -2):
         rewrite_state(run, MALFORMED["no budget"], which)
-    with pytest.raises(CheckpointError, match="no whole checkpoint left"):
+    with pytest.raises(CheckpointError, match="no complete checkpoint"):
         resume(run)
 
 

@@ -194,7 +194,7 @@ def test_no_whole_checkpoint_is_an_error_and_not_a_fresh_start(tmp_path: Path) -
     run = only(tmp_path)
     for tensors in (run / "checkpoints").glob("*/tensors.safetensors"):
         tensors.write_bytes(b"")
-    with pytest.raises(CheckpointError, match="no whole checkpoint"):
+    with pytest.raises(CheckpointError, match="no complete checkpoint"):
         resume(run)
 
 

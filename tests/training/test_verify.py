@@ -76,7 +76,7 @@ DAMAGE: dict[str, tuple[Callable[[Path], object], str, str]] = {
     "config no JSON": (lambda run: (run / "config.json").write_text("{"), "config.json", "not valid JSON"),
     "tensors": (lambda run: flip(run / NEWEST / "tensors.safetensors", 5000), NEWEST, "is not what was written"),
     "state": (lambda run: flip(run / NEWEST / "state.json", 10), NEWEST, "is not what was written"),
-    "no digests": (lambda run: (run / NEWEST / "complete.json").unlink(), NEWEST, "is not whole"),
+    "no digests": (lambda run: (run / NEWEST / "complete.json").unlink(), NEWEST, "is incomplete"),
     "frames": (lambda run: flip(run / "replay" / "frames.u8", 1000), "replay", r"frames.u8, frames 0 to 4\d"),
     "rewards": (lambda run: flip(run / "replay" / "rewards.f32", 9), "replay", "rewards.f32"),
     "replay manifest": (lambda run: (run / "replay" / "replay.json").unlink(), "replay", "is missing"),
@@ -106,16 +106,16 @@ def test_damage_is_found_by_name_and_nothing_is_changed(
     lines = capsys.readouterr().out.splitlines()
     assert any(line.startswith(f"{run}: {file}: ") for line in lines), lines
     assert re.search(says, "\n".join(lines)), lines
-    assert not any("whole" in line.split(": ")[1:] for line in lines)
+    assert not any("ok" in line.split(": ")[1:] for line in lines)
     assert contents(run) == before
 
 
 def test_a_whole_run_is_whole_and_nothing_is_changed(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
     before = contents(run)
     assert main(["verify", str(run)]) == 0
-    assert capsys.readouterr().out == f"{run}: whole\n"
+    assert capsys.readouterr().out == f"{run}: ok\n"
     assert main(["verify", str(run.parent), "--repair"]) == 0, "a directory of runs"
-    assert capsys.readouterr().out == f"{run}: whole\n"
+    assert capsys.readouterr().out == f"{run}: ok\n"
     assert contents(run) == before
 
 
@@ -144,7 +144,7 @@ def test_notes_are_no_damage(kind: str, run: Path, capsys: pytest.CaptureFixture
     assert main(["verify", str(run)]) == 0
     said = capsys.readouterr().out
     assert says in said
-    assert said.endswith(f"{run}: whole\n")
+    assert said.endswith(f"{run}: ok\n")
     assert contents(run) == before
 
 
@@ -174,7 +174,7 @@ def test_repairs_that_lose_nothing_resume_exactly(run: Path, capsys: pytest.Capt
         "status.json: says finished at decision 40; the newest checkpoint is at 30; repaired: set to interrupted",
         "train.jsonl: ",
         "a resume drops them; repaired: truncated by",
-        "whole",
+        ": ok\n",
     ):
         assert words in said
     assert not (run / "repairs.jsonl").exists()
@@ -187,7 +187,7 @@ def test_a_damaged_row_is_dropped_with_a_statement(run: Path, capsys: pytest.Cap
     rows = (run / "train.jsonl").read_bytes().splitlines(keepends=True)
     garble_row(run, row=2)
     assert main(["verify", str(run), "--repair"]) == 0
-    assert "dropped 1 row: 2; repairs.jsonl says so" in capsys.readouterr().out
+    assert "dropped 1 row: 2; see repairs.jsonl" in capsys.readouterr().out
     assert (run / "train.jsonl").read_bytes() == b"".join(rows[:1] + rows[2:])
     (statement,) = [json.loads(row) for row in (run / "repairs.jsonl").read_text().splitlines()]
     assert statement["file"] == "train.jsonl"

@@ -9,18 +9,18 @@ from pamd.cli.progress import Steps
 from pamd.envs import DistractorConfig, EnvConfig, prepare_env
 from pamd.training.config import TrainConfig
 
-__all__ = ["prepared", "prepared_env"]
+__all__ = ["prepare_clips", "prepare_env_clips"]
 
 _NAMES = 5
 
 
-def prepared(config: TrainConfig, say: Callable[[str], None]) -> TrainConfig:
-    """`config` with its clips chosen and decoded, and told."""
-    return dataclasses.replace(config, env=prepared_env(config.env, say))
+def prepare_clips(config: TrainConfig, say: Callable[[str], None]) -> TrainConfig:
+    """`config` with its clips chosen, decoded and reported."""
+    return dataclasses.replace(config, env=prepare_env_clips(config.env, say))
 
 
-def prepared_env(config: EnvConfig, say: Callable[[str], None]) -> EnvConfig:
-    """`config` with its clips chosen and decoded, and told."""
+def prepare_env_clips(config: EnvConfig, say: Callable[[str], None]) -> EnvConfig:
+    """`config` with its clips chosen, decoded and reported."""
     with Steps() as steps:
         made = prepare_env(config, lambda done, total, name: steps("decoding clips", done, total))
     if made.distractor is not None:
@@ -32,7 +32,7 @@ def _described(distractor: DistractorConfig, size: int) -> str:
     from pamd.envs.distractors.cache import cache_directory, forecast
 
     if not distractor.has_clips:
-        return f"distractor {distractor.name}: no clips, so none that training does not show"
+        return f"distractor {distractor.name} has no clips, so there are no unseen backgrounds"
     sides = []
     for refs, side in ((distractor.train, "in training"), (distractor.unseen, "unseen")):
         names = ", ".join(ref.name for ref in refs[:_NAMES]) + (", ..." if len(refs) > _NAMES else "")

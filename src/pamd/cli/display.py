@@ -22,7 +22,7 @@ class Display:
         self._bar: Progress | None = None
         self._task: int | None = None
         self._began = time.monotonic()
-        self._said = self._began
+        self._printed = self._began
         self._first = 0
 
     def __enter__(self) -> Display:
@@ -45,8 +45,8 @@ class Display:
         last = "" if session.last_return is None else f"return {session.last_return:.1f}"
         if self._bar is not None and self._task is not None:
             self._bar.update(self._task, completed=done, rate=f"{rate:.1f}/s", last=last)  # type: ignore[arg-type]
-        elif now - self._said > _LINE_SECONDS:
-            self._said = now
+        elif now - self._printed > _LINE_SECONDS:
+            self._printed = now
             left = (total - done) / rate / 60 if rate else float("inf")
             self.say(f"decision {done:,}/{total:,}  {rate:.1f}/s  {left:.0f} min left  {last}")
 

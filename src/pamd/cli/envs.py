@@ -61,7 +61,7 @@ def envs(
         seed: seed of the task and the random actions
         out: directory of both files
     """
-    from pamd.cli.clips import prepared_env
+    from pamd.cli.clips import prepare_env_clips
     from pamd.config import override
     from pamd.envs import EnvConfig, named_distractor
     from pamd.training.video import write_video
@@ -73,7 +73,8 @@ def envs(
     if set_ and background is None:
         raise ConfigError("--set requires --distractor: name one, e.g. --distractor video")
     background = background and override(background, set_)
-    config = prepared_env(EnvConfig(task, size=size, render=render, distractor=background, scene=scene), print_text)
+    config = EnvConfig(task, size=size, render=render, distractor=background, scene=scene)
+    config = prepare_env_clips(config, print_text)
     rows, frames, rate = _record(config, episodes, decisions, seed)
     name = task.replace(":", "-").replace("/", "-") + (f"_{background.name}" if background else "")
     name += f"_{scene}" if scene != "stock" else ""

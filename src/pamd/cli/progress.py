@@ -20,7 +20,7 @@ class Steps:
         self._bar: Progress | None = None
         self._what: str | None = None
         self._task: int | None = None
-        self._said = 0.0
+        self._printed = 0.0
 
     def __enter__(self) -> Steps:
         if self._console.is_terminal:
@@ -41,7 +41,7 @@ class Steps:
             if what != self._what or self._task is None:
                 self._task = int(self._bar.add_task(what, total=total))
             self._bar.update(self._task, completed=done, total=total)  # type: ignore[arg-type]
-        elif done >= total or time.monotonic() - self._said > _LINE_SECONDS:
-            self._said = time.monotonic()
+        elif done >= total or time.monotonic() - self._printed > _LINE_SECONDS:
+            self._printed = time.monotonic()
             self.say(f"{what}  {done:,}/{total:,}")
         self._what = what

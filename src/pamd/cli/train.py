@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 from typing import Annotated, Any
 
-from pamd.cli.clips import prepared
+from pamd.cli.clips import prepare_clips
 from pamd.cli.display import Display
 from pamd.cli.signature import Metavar
 from pamd.config import override, to_tree
@@ -60,7 +60,7 @@ def train(
 
     made = _configured(task, options, config, set_, runtime)
     with Display() as display:
-        path = loop.train(prepared(made, display.say), runs, display)
+        path = loop.train(prepare_clips(made, display.say), runs, display)
         display.say(f"{path}")
 
 
@@ -104,7 +104,7 @@ def resume(
     }
     runtime = dataclasses.replace(config.runtime, **given)
     with Display() as display:
-        prepared(config, display.say)
+        prepare_clips(config, display.say)
         loop.resume(run, runtime, display, decisions=decisions)
         display.say(f"{run}")
 

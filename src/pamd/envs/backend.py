@@ -83,7 +83,7 @@ def no_backend(error: BaseException) -> str:
     with_platform = f", PYOPENGL_PLATFORM={platform}" if platform else ""
     reason = f"{type(error).__name__}: {error}".strip().splitlines()[0]
     return (
-        f"cannot render with OpenGL. Tried: {tried}{with_platform}. It said: {reason}."
+        f"cannot render with OpenGL. Tried: {tried}{with_platform}. The last error was: {reason}."
         " To fix it: without a display, install libegl1 and libgl1 (Debian: apt-get install libegl1 libgl1) and leave"
         " MUJOCO_GL unset or set it to egl; or install libosmesa6 and set MUJOCO_GL=osmesa; with a display,"
         " MUJOCO_GL=glfw. Set it before mujoco or dm_control is imported, and leave PYOPENGL_PLATFORM unset."
@@ -114,8 +114,8 @@ def _probe(name: str, timeout: float) -> Backend:
         return Backend(name, False, f"no answer within {timeout:g} s")
     if done.returncode == 0:
         return Backend(name, True, done.stdout.strip())
-    said = [line for line in done.stderr.splitlines() if line.strip()]
-    return Backend(name, False, said[-1].strip() if said else f"ended with exit code {done.returncode}")
+    errors = [line for line in done.stderr.splitlines() if line.strip()]
+    return Backend(name, False, errors[-1].strip() if errors else f"ended with exit code {done.returncode}")
 
 
 def _offscreen() -> str:

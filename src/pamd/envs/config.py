@@ -43,7 +43,7 @@ class EnvConfig:
     distractor: DistractorConfig | None = None
     """What replaces the task's background; None keeps it."""
     noise: NoiseConfig | None = None
-    """Noise coordinates beside the states of a `state:` task; None adds none."""
+    """Noise coordinates appended to the states of a `state:` task; None adds none."""
     scene: Scene = "stock"
     """Colors of floor and sky. `released-dbc` has a dark-gray floor (cheetah, hopper, walker) and black marks in the
     sky. DMControl only."""

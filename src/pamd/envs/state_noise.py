@@ -1,4 +1,4 @@
-"""Noise coordinates beside a state vector: what a representation of states has to ignore."""
+"""Noise coordinates next to a state vector: a representation of states must ignore them."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class NoiseConfig:
     name: str = "gaussian"
     """The preset that the values were taken from."""
     coordinates: int = 32
-    """How many noise coordinates stand beside the state."""
+    """The number of noise coordinates that are appended to the state."""
     deviation: float = 2.0
     """Their standard deviation."""
     mean: float = 0.0

@@ -57,14 +57,14 @@ def write(directory: Path, decisions: int, tensors: Mapping[str, Tensor], state:
         durable.sync_directory(directory)
     except OSError as error:
         shutil.rmtree(temporary, ignore_errors=True)
-        raise ResourceError(f"cannot write a checkpoint in {directory}: {error}; the one before is unharmed") from None
+        raise ResourceError(f"cannot write a checkpoint in {directory}: {error}; the one before is intact") from None
     for old in all_in(directory)[KEPT:]:
         remove_temporary(old)
     return final
 
 
 def newest(directory: Path) -> tuple[Checkpoint | None, list[str]]:
-    """The newest checkpoint that is whole, or None; and what is wrong with each newer one."""
+    """The newest complete checkpoint, or None; and what is wrong with each newer one."""
     complaints: list[str] = []
     for path in all_in(directory):
         try:
@@ -75,7 +75,7 @@ def newest(directory: Path) -> tuple[Checkpoint | None, list[str]]:
 
 
 def read(path: Path) -> Checkpoint:
-    """The checkpoint in `path`. CheckpointError where it is not whole, whatever its files hold."""
+    """The checkpoint in `path`. CheckpointError if it is incomplete, whatever its files hold."""
     from safetensors import SafetensorError
     from safetensors.torch import load
 
@@ -83,7 +83,7 @@ def read(path: Path) -> Checkpoint:
         digests = json.loads(durable.read(path / _COMPLETE))
         contents = {name: durable.read(path / name) for name in (_TENSORS, _STATE)}
     except (OSError, ValueError, RecursionError) as error:
-        raise CheckpointError(f"checkpoint {path.name} is not whole: {error}") from None
+        raise CheckpointError(f"checkpoint {path.name} is incomplete: {error}") from None
     for name, data in contents.items():
         if not isinstance(digests, dict) or hashlib.sha256(data).hexdigest() != digests.get(name):
             raise CheckpointError(f"checkpoint {path.name} is damaged: {name} is not what was written")
@@ -102,11 +102,11 @@ def _check_name(path: Path, state: Mapping[str, Any]) -> None:
     budget = state.get("budget")
     decisions = budget.get("decisions") if isinstance(budget, dict) else None
     if decisions != int(path.name):
-        raise CheckpointError(f"checkpoint {path.name} is not of that decision: its state says {decisions}")
+        raise CheckpointError(f"checkpoint {path.name} does not match its name: its state is of decision {decisions}")
 
 
 def all_in(directory: Path) -> list[Path]:
-    """The checkpoints, whole or not, newest first. Other names and links are passed over."""
+    """The checkpoints, complete or not, newest first. Other names and links are passed over."""
     if not directory.is_dir() or directory.is_symlink():
         return []
     found = [p for p in directory.iterdir() if re.fullmatch(r"[0-9]{9,18}", p.name) and not p.is_symlink()]

@@ -66,7 +66,7 @@ class TrainConfig:
     schedule: Schedule = "sequential"
     """Critic and representation one after the other, or in one backward pass."""
     isolate_metric: bool = False
-    """A second encoder learns from the metric loss alone, beside an agent without it."""
+    """A second encoder learns from the metric loss alone; the agent itself learns without the metric."""
     precision: Precision = "float32"
     """Of an update's forward passes. bfloat16 pays where the hardware computes in it: most GPUs, few CPUs."""
     scale: str = "paper"

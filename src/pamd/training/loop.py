@@ -56,7 +56,7 @@ def train(config: TrainConfig, root: str | Path = "runs", observer: Observer | N
         check_run(config, directory)  # A run that is refused leaves no directory.
     run = RunDirectory.create(Path(root), config)
     if run.config.decisions > config.decisions and not run.finished:
-        watching.say(f"{run.path} has a larger budget, {run.config.decisions} decisions, and continues to it")
+        watching.say(f"{run.path} has a larger budget and continues to {run.config.decisions} decisions")
     return _run(run, watching)
 
 
@@ -67,7 +67,7 @@ def resume(
     *,
     decisions: int | None = None,
 ) -> Path:
-    """Continue the run in `path` from its newest whole checkpoint; `decisions` raises its budget."""
+    """Continue the run in `path` from its newest complete checkpoint; `decisions` raises its budget."""
     run = RunDirectory.open(Path(path), runtime)
     if decisions is not None and decisions < run.config.decisions:
         raise ConfigError(f"{path} has a budget of {run.config.decisions} decisions; it cannot shrink to {decisions}")
@@ -140,7 +140,7 @@ def _begin_or_restore(session: Session, observer: Observer) -> None:
         return
     if found:
         raise CheckpointError(
-            f"{session.run.checkpoints} has no whole checkpoint left; delete the run directory to start again"
+            f"{session.run.checkpoints} has no complete checkpoint; delete the run directory to start again"
         )
     session.begin()
 
@@ -285,5 +285,5 @@ def _check_finite(session: Session) -> None:
     if bad:
         raise DivergenceError(
             f"{', '.join(bad)} became NaN or infinite at update {session.budget.updates};"
-            f" the checkpoints in {session.run.checkpoints} are older and unharmed"
+            f" the checkpoints in {session.run.checkpoints} are older and intact"
         )

@@ -40,7 +40,7 @@ def drop_temporary(path: Path) -> str:
 
 
 def remove_checkpoint(path: Path) -> str:
-    """Delete a checkpoint that is not whole."""
+    """Delete an incomplete checkpoint."""
     shutil.rmtree(path)
     return "removed"
 
@@ -90,7 +90,7 @@ def drop_damaged_rows(run: RunDirectory, name: str) -> str:
         state = {**saved.state, "logs": {**logs, name: entry}}
         checkpoint.write(run.checkpoints, int(place.name), saved.tensors, state)
     durable.replace(path, _without_damaged(content, len(content)))
-    return f"dropped {counted(len(numbers), 'row')}: {', '.join(map(str, numbers[:10]))}; {REPAIRS} says so"
+    return f"dropped {counted(len(numbers), 'row')}: {', '.join(map(str, numbers[:10]))}; see {REPAIRS}"
 
 
 def _state(run: Path, file: str, rows: list[int], size: int, digest: str) -> None:

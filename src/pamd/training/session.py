@@ -116,7 +116,7 @@ class Session:
         checkpoint.write(self.run.checkpoints, self.budget.decisions, self.agent.tensors(), state)
 
     def restore(self, saved: checkpoint.Checkpoint) -> None:
-        """Return to where `save` was called. CheckpointError where the checkpoint does not fit this run."""
+        """Return to where `save` was called. CheckpointError where the checkpoint does not match this run."""
         check_config(self.config, saved)
         try:
             self._restore(saved)
@@ -125,7 +125,7 @@ class Session:
         except Exception as error:
             # Whatever its files hold, a checkpoint that cannot be used gives way to the one before it.
             reason = f"{type(error).__name__}: {error}".splitlines()[0]
-            raise CheckpointError(f"checkpoint {saved.path.name} does not fit this run: {reason}") from None
+            raise CheckpointError(f"checkpoint {saved.path.name} does not match this run: {reason}") from None
 
     def _restore(self, saved: checkpoint.Checkpoint) -> None:
         state, progress = saved.state, read_progress(saved)

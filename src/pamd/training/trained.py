@@ -30,7 +30,7 @@ __all__ = ["Trained", "load"]
 
 @dataclass(frozen=True)
 class Trained:
-    """The agent of a run's newest whole checkpoint, and what belongs to it."""
+    """The agent of a run's newest complete checkpoint, and what belongs to it."""
 
     path: Path
     """The run directory, or the export."""
@@ -78,7 +78,7 @@ def load(run: str | Path) -> Trained:
     opened = RunDirectory.open(Path(run))
     found, complaints = checkpoint.newest(opened.checkpoints)
     if found is None:
-        raise CheckpointError(" ".join([f"{run} has no whole checkpoint.", *complaints]))
+        raise CheckpointError(" ".join([f"{run} has no complete checkpoint.", *complaints]))
     tensors, _, place = found
     config = opened.config
     check_config(config, found)
@@ -87,7 +87,7 @@ def load(run: str | Path) -> Trained:
         agent.load(tensors)
     except Exception as error:  # whatever the tensors hold
         first = f"{type(error).__name__}: {error}".splitlines()[0]
-        raise CheckpointError(f"checkpoint {place.name} of {run} does not fit the run's config: {first}") from None
+        raise CheckpointError(f"checkpoint {place.name} of {run} does not match the run's config: {first}") from None
     return Trained(opened.path, config, agent, place.name, tuple(complaints))
 
 

@@ -174,7 +174,7 @@ def _status(run: RunDirectory, saved: Checkpoint | None) -> Iterator[Finding]:
     mark = functools.partial(repair.mark_interrupted, run, budget)
     state, decisions = status.get("state"), status.get("decisions")
     if saved is None and not (run.path / "status.json").exists():
-        yield Finding("status.json", "is not there; the run has not begun", harmless=True)
+        yield Finding("status.json", "is missing; the run has not started", harmless=True)
     elif state not in STATES:
         yield Finding("status.json", f"its state must be one of {', '.join(STATES)}, got {state!r}", repair=mark)
     elif state == "running":

@@ -15,7 +15,7 @@ __all__ = ["write_video"]
 
 
 def write_video(path: Path, frames: list[NDArray[np.uint8]], rate: int) -> None:
-    """Encode RGB frames [H, W, 3] as H.264; the file is whole or absent."""
+    """Encode RGB frames [H, W, 3] as H.264; the file is complete or absent."""
     import av
 
     path.parent.mkdir(parents=True, exist_ok=True)

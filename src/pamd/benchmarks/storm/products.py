@@ -34,7 +34,7 @@ def products(run: Path) -> dict[str, bytes]:
 def _last(checkpoints: Path) -> Path:
     found, _ = checkpoint.newest(checkpoints)
     if found is None:
-        raise CheckpointError(f"{checkpoints} has no whole checkpoint")
+        raise CheckpointError(f"{checkpoints} has no complete checkpoint")
     return found.path
 
 

@@ -85,6 +85,6 @@ def _outcome(worker: _Worker) -> Outcome:
     if code == -signal.SIGTERM:  # It was asked to end before it started.
         return Outcome("interrupted", "stopped before it started")
     how = f"was killed by {signal.Signals(-code).name}" if code < 0 else f"ended with exit code {code}"
-    said = worker.errors.read_text(errors="replace").strip().splitlines()
+    lines = worker.errors.read_text(errors="replace").strip().splitlines()
     memory = " (out of memory?)" if code == -signal.SIGKILL else ""
-    return Outcome("died", f"its process {how}{memory}" + (f": {said[-1]}" if said else ""))
+    return Outcome("died", f"its process {how}{memory}" + (f": {lines[-1]}" if lines else ""))
