@@ -94,7 +94,7 @@ def _last_output(x: Tensor, strides: tuple[int, ...], *parameters: Tensor) -> tu
 
 def _gradients(
     outputs: Sequence[Tensor], weights: Sequence[Tensor], strides: Sequence[int], grad_output: Tensor
-) -> list[Tensor]:
+) -> list[Tensor | None]:
     """The gradients of the weights, then of the biases, from each layer's output, the input first."""
     depth = len(strides)
     grad_weights = [torch.zeros_like(w) for w in weights]
