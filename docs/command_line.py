@@ -1,23 +1,15 @@
-"""The reference of the command line, from the parsers that the commands use."""
+"""The reference of the command line, from the signatures that the commands read their options from."""
 
 from __future__ import annotations
 
-import argparse
 import importlib
-import inspect
-import re
-import warnings
 from collections.abc import Callable
 from typing import Any
 
-import tyro
-
 from pamd.cli.main import COMMANDS
+from pamd.cli.signature import Option, description, options
 
 __all__ = ["command_line"]
-
-ENDING = re.compile(r"\s*\((?:default: (.*?)|(required))\)$", re.DOTALL)
-"""How tyro ends the help of an option."""
 
 
 def command_line() -> str:
@@ -41,30 +33,21 @@ def command_line() -> str:
 
 
 def _command(function: Callable[..., Any]) -> list[str]:
-    described = (inspect.getdoc(function) or "").split("\nArgs:")[0].strip()
-    with warnings.catch_warnings():
-        # tyro deprecates this function and offers nothing else that lists the options.
-        warnings.simplefilter("ignore", DeprecationWarning)
-        parser = tyro.extras.get_parser(function, config=(tyro.conf.FlagCreatePairsOff,))
-    rows = [_row(action) for action in parser._actions if "--help" not in action.option_strings]
-    return [described, "", "| option | default | meaning |", "|---|---|---|", *rows] if rows else [described]
+    rows = [_row(option) for option in options(function)]
+    table = ["", "| option | default | meaning |", "|---|---|---|", *rows] if rows else []
+    return [description(function), *table]
 
 
-def _row(action: argparse.Action) -> str:
-    text = str(action.help or "").strip()
-    ending = ENDING.search(text)
-    default = (ending[1] or ending[2] or "") if ending else ""
-    shown = default if default in ("", "required") else f"`{_cell(default)}`"
-    meaning = text[: ending.start()] if ending else text
-    return f"| `{_cell(_name(action))}` | {shown.replace('`None`', '')} | {_cell(meaning)} |"
+def _row(option: Option) -> str:
+    default = "required" if option.required else option.shown_default and f"`{_cell(option.shown_default)}`"
+    return f"| `{_cell(_name(option))}` | {default} | {_cell(option.meaning)} |"
 
 
-def _name(action: argparse.Action) -> str:
-    """`--render {standard,fast}`, or the upper-case name of a positional argument."""
-    if not action.option_strings:
-        return action.dest.upper()
-    values = action.metavar if isinstance(action.metavar, str) and action.nargs != 0 else ""
-    return f"{action.option_strings[0]} {values.replace('{None}|', '').replace('{None,', '{')}".strip()
+def _name(option: Option) -> str:
+    """`--render standard|fast`, or the upper-case name of a positional argument."""
+    if option.positional or option.kind is bool:
+        return option.label
+    return f"{option.flag} {option.metavar}{' ...' if option.count == '*' else ''}"
 
 
 def _cell(text: str) -> str:

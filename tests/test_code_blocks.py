@@ -7,15 +7,14 @@ import importlib
 import importlib.util
 import re
 import shlex
-import warnings
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
-import tyro
 
 import pamd
+from pamd.cli import signature
 from pamd.cli.main import COMMANDS
 from pamd.envs import FAMILIES
 from pamd.experiments.base import EXPERIMENTS
@@ -108,10 +107,7 @@ def commands(code: str) -> Iterator[list[str]]:
 
 
 def options(function: Any) -> set[str]:
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", DeprecationWarning)
-        parser = tyro.extras.get_parser(function, config=(tyro.conf.FlagCreatePairsOff,))
-    return {name for action in parser._actions for name in action.option_strings}
+    return {"--help", *(option.flag for option in signature.options(function) if not option.positional)}
 
 
 def test_a_command_with_a_wrong_option_is_noticed() -> None:

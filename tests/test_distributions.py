@@ -32,7 +32,7 @@ PLUG_IN_ONLY = """
 import importlib.util, sys
 import pamd
 assert pamd.__file__.startswith(sys.prefix), pamd.__file__
-lab = [name for name in ("gymnasium", "mujoco", "tyro", "safetensors", "rich") if importlib.util.find_spec(name)]
+lab = [name for name in ("gymnasium", "mujoco", "safetensors", "rich") if importlib.util.find_spec(name)]
 assert not lab, lab
 print("alone", pamd.__version__)
 """

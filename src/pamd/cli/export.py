@@ -6,19 +6,18 @@ import sys
 from pathlib import Path
 from typing import Annotated
 
-import tyro
-
+from pamd.cli.signature import Metavar
 from pamd.errors import ConfigError
 
 __all__ = ["export"]
 
 
 def export(
-    run: Annotated[Path, tyro.conf.Positional],
-    directory: Annotated[Path, tyro.conf.Positional],
+    run: Path,
+    directory: Path,
     /,
     *,
-    push_to_hub: Annotated[str | None, tyro.conf.arg(metavar="OWNER/NAME")] = None,
+    push_to_hub: Annotated[str | None, Metavar("OWNER/NAME")] = None,
     private: bool = False,
 ) -> None:
     """Write a trained agent as a small directory: weights, config, returns, videos and a model card.

@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
-
-import tyro
 
 from pamd import published
 from pamd.cli.console import print_text
@@ -19,7 +16,7 @@ __all__ = ["report"]
 
 
 def report(
-    runs: Annotated[list[Path], tyro.conf.Positional],
+    runs: list[Path],
     /,
     *,
     out: Path = Path("report"),

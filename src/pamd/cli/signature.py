@@ -6,7 +6,6 @@ for its fields. Meanings come from the section `Args` of the docstring and from 
 
 from __future__ import annotations
 
-import ast
 import dataclasses
 import inspect
 import re
@@ -17,6 +16,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
+
+from pamd.fields import field_docs
 
 __all__ = ["Metavar", "Option", "Without", "description", "options"]
 
@@ -119,12 +120,12 @@ def _read(
 
 
 def _read_fields(path: tuple[str, ...], record: Any, left_out: set[str]) -> Iterator[Option]:
-    hints, meanings = typing.get_type_hints(record, include_extras=True), _field_meanings(record)
+    hints, meanings = typing.get_type_hints(record, include_extras=True), field_docs(record)
     group = re.sub(r"(?<!^)(?=[A-Z])", " ", record.__name__).lower()
     for field in dataclasses.fields(record):
         if field.name not in left_out:
             default = MISSING if field.default is dataclasses.MISSING else field.default
-            meaning = meanings.get(field.name, "")
+            meaning = _sentence(meanings[field.name])
             yield from _read((*path, field.name), hints[field.name], default, meaning, group, positional=False)
 
 
@@ -158,19 +159,6 @@ def _argument_meanings(function: Callable[..., Any]) -> dict[str, str]:
     section = inspect.cleandoc(function.__doc__ or "").partition("\nArgs:\n")[2].partition("\n\n")[0]
     entries = re.split(r"^(\w+):", textwrap.dedent(section), flags=re.MULTILINE)
     return {name: _sentence(text) for name, text in zip(entries[1::2], entries[2::2], strict=True)}
-
-
-def _field_meanings(record: type) -> dict[str, str]:
-    """The strings below the fields of a dataclass."""
-    (tree,) = ast.parse(textwrap.dedent(inspect.getsource(record))).body
-    assert isinstance(tree, ast.ClassDef)
-    found = {}
-    for field, below in zip(tree.body, tree.body[1:], strict=False):
-        named = isinstance(field, ast.AnnAssign) and isinstance(field.target, ast.Name)
-        text = below.value if isinstance(below, ast.Expr) else None
-        if named and isinstance(text, ast.Constant) and isinstance(text.value, str):
-            found[typing.cast("ast.Name", typing.cast("ast.AnnAssign", field).target).id] = _sentence(text.value)
-    return found
 
 
 def _sentence(text: str) -> str:
