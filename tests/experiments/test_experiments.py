@@ -152,7 +152,7 @@ def test_what_is_computed_is_tabulated(name: str, tmp_path: Path) -> None:
     ("words", "says"),
     [
         (["tabel1"], "Did you mean 'table1'"),
-        (["table1", "--scale", "cup"], "'cpu'"),
+        (["table1", "--scale", "cup"], "Valid: cpu, paper, smoke"),
         (["table1", "--plan", "--artefact-only"], "--plan cannot be combined with --artefact-only"),
         (["fig-mlp", "--discard-replay"], "fig-mlp cannot be combined with --discard-replay: it reads the replay"),
         (["lemma", "--artefact-only"], "it has no --artefact-only"),
