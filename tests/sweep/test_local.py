@@ -57,7 +57,7 @@ def test_ctrl_c_and_a_killed_driver_lose_nothing_and_repeat_nothing(tmp_path: Pa
     first = start(runs)
     wait_for(first, runs, {"s0": "running"})
     first.send_signal(signal.SIGINT)
-    _, said = first.communicate(timeout=60)
+    _, said = first.communicate(timeout=180)
     assert first.returncode == 130
     assert "rerun the same command to continue" in said
     assert states(runs) == {"s0": "interrupted"}
@@ -70,7 +70,7 @@ def test_ctrl_c_and_a_killed_driver_lose_nothing_and_repeat_nothing(tmp_path: Pa
     second.communicate()
 
     third = start(runs)
-    _, said = third.communicate(timeout=120)
+    _, said = third.communicate(timeout=300)
     assert third.returncode == 0, said
     assert "2 of 2 runs finished (1 before this command)" in said
     assert {path: path.stat().st_mtime_ns for path in finished.rglob("*") if path.is_file()} == before
