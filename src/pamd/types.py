@@ -268,6 +268,8 @@ class Extras:
     """[B]: Q(s, a), for operator "advantage"."""
     window: Window | None = None
     """The steps after each transition, for operator "n-step"."""
+    not_done: Tensor | None = None
+    """[B] or [B, 1]: 0 where the episode terminated, else 1. A pair with a 0 has no discounted term."""
 
 
 _PER_ROW = ("reward", "reward_std", "not_done", "weight", "value", "action_value", "window_length", "window_not_done")

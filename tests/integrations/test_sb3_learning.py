@@ -19,6 +19,7 @@ import pamd
 from pamd.integrations.sb3 import LatentCNN, with_metric
 from pamd.integrations.sb3.latents import FeatureLatents, Transitions
 from pamd.integrations.sb3.policies import LATENT_POLICIES
+from pamd.types import Extras
 
 NAMES = list(ALGORITHMS)
 
@@ -88,7 +89,7 @@ def metric_loss(metric: Any, batch: Any) -> torch.Tensor:
         rep, features, lambda which, name: extract(which, {"obs": obs, "next_obs": next_obs}[name]), {}
     )
     given = (action, reward.squeeze(-1), metric.generator)
-    terms = rep.model_losses(latents, *given) | rep.metric_losses(latents, *given, not_done=1 - done)
+    terms = rep.model_losses(latents, *given) | rep.metric_losses(latents, *given, Extras(not_done=1 - done))
     return sum(loss.value for loss in terms.values())
 
 

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from tests.report.runs import write_run
 from tests.report.test_artefact import EXPERIMENTS, write_artefact
-from tests.training.runs import toy
+from tests.training.runs import edit_config, toy
 
 from pamd.cli.main import main
 from pamd.config import to_tree
@@ -46,16 +46,6 @@ def run(tmp_path: Path) -> Path:
         state = {"config": training.identity(config), "budget": {"decisions": decisions}}
         checkpoint.write(run / "checkpoints", decisions, {}, state)
     return run
-
-
-def edit(run: Path, field: str, value: Any) -> None:
-    config = json.loads((run / "config.json").read_text())
-    *parents, leaf = field.split(".")
-    branch = config
-    for parent in parents:
-        branch = branch[parent]
-    branch[leaf] = value
-    (run / "config.json").write_text(json.dumps(config))
 
 
 def test_bad_runs_are_listed_beside_a_good_one(tmp_path: Path) -> None:
@@ -176,7 +166,7 @@ def test_a_link_to_a_run_elsewhere_is_named_and_not_followed(tmp_path: Path) -> 
 )
 def test_an_edited_config_is_refused_by_field(run: Path, tmp_path: Path, field: str, value: Any, says: str) -> None:
     assert load_run(run).verified == "checkpoint 000000040"
-    edit(run, field, value)
+    edit_config(run, field, value)
     (reason,) = unreadable(run).values()
     assert reason == f"{run}/config.json was edited after checkpoint 000000040 was made: {says}"
     if field == "env.task":
@@ -185,15 +175,15 @@ def test_an_edited_config_is_refused_by_field(run: Path, tmp_path: Path, field: 
 
 
 def test_budget_runtime_and_version_may_change(run: Path) -> None:
-    edit(run, "decisions", 60)
-    edit(run, "runtime.threads", 2)
-    edit(run, "pamd", "9.9.9")
+    edit_config(run, "decisions", 60)
+    edit_config(run, "runtime.threads", 2)
+    edit_config(run, "pamd", "9.9.9")
     loaded = load_run(run)
     assert (loaded.verified, loaded.finished) == ("checkpoint 000000040", False)
 
 
 def test_a_damaged_checkpoint_gives_way_to_the_one_before(run: Path) -> None:
-    edit(run, "seed", 7)
+    edit_config(run, "seed", 7)
     (run / "checkpoints" / "000000040" / "state.json").write_text("{}")
     assert "after checkpoint 000000030 was made: seed was 0 and is 7" in unreadable(run)[run.name]
     (run / "checkpoints" / "000000030" / "complete.json").unlink()
@@ -208,7 +198,7 @@ def test_without_a_checkpoint_the_digest_in_the_name_confirms_the_config(run: Pa
     shutil.rmtree(run / "checkpoints")
     assert load_run(run).verified == "the digest in its name"
     assert "This config is confirmed by the digest in its name." in provenance([load_run(run)], tmp_path)
-    edit(run, "seed", 7)
+    edit_config(run, "seed", 7)
     assert load_run(run).verified == ""
     assert "This config is not confirmed" in provenance([load_run(run)], tmp_path)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import json
 import tempfile
 from pathlib import Path
 from typing import Any
@@ -43,3 +44,14 @@ def undisturbed(config: TrainConfig) -> dict[str, bytes]:
 def _undisturbed(config: str) -> dict[str, bytes]:
     with tempfile.TemporaryDirectory() as root:
         return products(train(from_json(TrainConfig, config, "config"), Path(root)))
+
+
+def edit_config(run: Path, field: str, value: Any) -> None:
+    """Change one field of the run's config.json, as a person with an editor would."""
+    config = json.loads((run / "config.json").read_text())
+    *parents, leaf = field.split(".")
+    branch = config
+    for parent in parents:
+        branch = branch[parent]
+    branch[leaf] = value
+    (run / "config.json").write_text(json.dumps(config))

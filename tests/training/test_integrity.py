@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.training.runs import QUIET, products, toy, undisturbed
+from tests.training.runs import QUIET, edit_config, products, toy, undisturbed
 
 from pamd.config import override
 from pamd.errors import CheckpointError, ReplayError, ResourceError, RunError, RunInterrupted
@@ -83,13 +83,7 @@ def test_a_log_that_lost_or_changed_bytes_is_refused_with_what_is_wrong(run: Pat
     [("learner.options.batch", 8), ("seed", 5), ("method.distance.options.ridge", 1e-3), ("evaluate_every", 7)],
 )
 def test_an_edited_config_is_refused_by_field(run: Path, field: str, value: Any) -> None:
-    config = json.loads((run / "config.json").read_text())
-    *parents, leaf = field.split(".")
-    branch = config
-    for parent in parents:
-        branch = branch[parent]
-    branch[leaf] = value
-    (run / "config.json").write_text(json.dumps(config))
+    edit_config(run, field, value)
     for action in (resume, load):
         with pytest.raises(RunError, match=f"config.json was edited .*{field} was .* and is {value!r}"):
             action(run)

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import functools
 import importlib
-from collections.abc import Callable, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
@@ -63,40 +62,50 @@ def reproduce(
         artefact_only: train nothing; write the artefact from the run directories that exist
         rung: which parts of `verdicts` to run: toy, states (default: all)
     """
-    if name == VERDICTS or rung:
-        return _each_rung(
-            name,
-            rung,
-            functools.partial(
-                reproduce,
-                scale=scale,
-                fidelity=fidelity,
-                seeds=seeds,
-                tasks=tasks,
-                methods=methods,
-                decisions=decisions,
-                storage=storage,
-                runs=runs,
-                plan=plan,
-                artefact_only=artefact_only,
-                execution=execution,
-            ),
-            out,
-        )
-    experiment = EXPERIMENTS.get(name)
+    selection = {"tasks": tasks, "methods": methods, "seeds": seeds, "decisions": decisions, "storage": storage}
+    codes = [
+        _reproduce(EXPERIMENTS.get(one), scale, fidelity, selection, runs, place, plan, artefact_only, execution)
+        for one, place in _chosen(name, rung, out).items()
+    ]
+    return next((code for code in codes if code), 0)
+
+
+def _chosen(name: str, rungs: Sequence[str], out: Path | None) -> dict[str, Path | None]:
+    """The experiments of a name, with the directory of each: one, or all rungs of the verdicts."""
+    if name != VERDICTS:
+        if rungs:
+            raise ConfigError(f"reproduce: --rung belongs to {VERDICTS}, got {name}")
+        return {name: out}
+    known = [one.removeprefix(f"{VERDICTS}-") for one in EXPERIMENTS.names() if one.startswith(f"{VERDICTS}-")]
+    for rung in rungs:
+        if rung not in known:
+            raise UnknownNameError("rung", rung, known)
+    return {f"{VERDICTS}-{rung}": out and out / rung for rung in rungs or known}
+
+
+def _reproduce(
+    experiment: Experiment,
+    scale: str,
+    fidelity: Literal["paper", "released"],
+    selection: Mapping[str, Any],
+    runs: Path,
+    out: Path | None,
+    plan: bool,
+    artefact_only: bool,
+    execution: Execution,
+) -> int:
+    """Run one experiment and write its artefact; the exit code. `selection` are the options of its runs."""
     if scale not in SCALES:
         raise UnknownNameError("scale of experiments", scale, SCALES)
-    given = {"tasks": tasks, "methods": methods, "seeds": seeds, "decisions": decisions, "storage": storage}
-    _check(experiment, plan, artefact_only, execution, [key for key, value in given.items() if value])
-    out = out or runs / "artefacts" / f"{name}-{scale}"
+    _check(experiment, plan, artefact_only, execution, [key for key, value in selection.items() if value])
+    out = out or runs / "artefacts" / f"{experiment.name}-{scale}"
     check_directory(out, "--out")
     print_text(f"{experiment.title}. It shows {experiment.shows}.")
     if not experiment.arms:
         return _compute(experiment, scale, out, plan, execution.resources.threads)
-    if decisions is None and not seeds:
+    if selection["decisions"] is None and not selection["seeds"]:
         print_text(f"scale {scale}: {SCALES[scale].what}")
-    labelled = experiment.runs(scale, fidelity, seeds, tasks, methods, decisions=decisions, storage=storage)
-    planned, forecast = plan_jobs(labelled, runs, execution)
+    planned, forecast = plan_jobs(experiment.runs(scale, fidelity, **selection), runs, execution)
     if not artefact_only:
         print_plan(planned, forecast)
     if plan:
@@ -104,18 +113,6 @@ def reproduce(
     code = 0 if artefact_only else print_summary(run_jobs(planned, execution, forecast))
     _write(experiment, scale, fidelity, planned, out, diagnose=not artefact_only and code == 0)
     return code
-
-
-def _each_rung(name: str, rungs: Sequence[str], run: Callable[..., int], out: Path | None) -> int:
-    """Run the experiments that decide the claims, one after the other; the first exit code that is not 0."""
-    known = [one.removeprefix(f"{VERDICTS}-") for one in EXPERIMENTS.names() if one.startswith(f"{VERDICTS}-")]
-    if name != VERDICTS:
-        raise ConfigError(f"reproduce: --rung belongs to {VERDICTS}, got {name}")
-    for rung in rungs:
-        if rung not in known:
-            raise UnknownNameError("rung", rung, known)
-    codes = [run(f"{VERDICTS}-{rung}", out=out and out / rung) for rung in rungs or known]
-    return next((code for code in codes if code), 0)
 
 
 def _check(experiment: Experiment, plan: bool, artefact_only: bool, execution: Execution, given: Sequence[str]) -> None:

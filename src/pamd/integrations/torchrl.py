@@ -13,6 +13,7 @@ from pamd.errors import ConfigError, ShapeError
 from pamd.integrations.requirements import check_representation, require_library
 from pamd.representation import CachedLatents, Losses, Representation
 from pamd.representation.latents import Which
+from pamd.types import Extras
 
 require_library(__name__, "torchrl", (0, 14), "torchrl")
 
@@ -126,7 +127,7 @@ class MetricLoss(LossModule):
         action, latents = self._action(batch), self._latents(batch, obs, next_obs)
         rep.encoder.observe(reward)
         terms = rep.model_losses(latents, action, reward, self.generator)
-        terms |= rep.metric_losses(latents, action, reward, self.generator, not_done=not_done)
+        terms |= rep.metric_losses(latents, action, reward, self.generator, Extras(not_done=not_done))
         return Losses(terms)
 
     def _latents(self, batch: TensorDictBase, obs: Tensor, next_obs: Tensor) -> CachedLatents | _Encoded:

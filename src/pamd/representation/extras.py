@@ -34,6 +34,8 @@ def extra_fields(method: Method, extras: Extras | None) -> dict[str, Tensor]:
                 " (an Agent does so by itself)"
             )
     fields: dict[str, Tensor] = {name: getattr(extras, name).detach().float() for name in wanted if name != "window"}
+    if extras.not_done is not None:
+        fields["not_done"] = extras.not_done
     if "window" in wanted and extras.window is not None:
         window = extras.window
         fields |= {

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from typing import Any, Literal
 
 import torch
@@ -10,7 +11,6 @@ from torch.nn import functional as F
 
 from pamd.config import check_whole
 from pamd.distances import Distance
-from pamd.errors import ConfigError, DtypeError, ShapeError
 from pamd.methods import Method
 from pamd.methods import method as named_method
 from pamd.models import Prediction, RewardDecoder, StateReward, make_transition
@@ -19,6 +19,7 @@ from pamd.operators import Operator
 from pamd.optimisation import follow, slow_copy
 from pamd.representation.encoder import LatentEncoder
 from pamd.representation.extras import action_rewards, extra_fields
+from pamd.representation.inputs import check_transitions, encode_action
 from pamd.representation.latents import BatchLatents, CachedLatents
 from pamd.representation.losses import Losses
 from pamd.types import Extras, Latents, Loss
@@ -124,13 +125,15 @@ class Representation(nn.Module):
         torch's global generator does. `extras`: what the operators "value", "advantage" and "n-step" read.
         """
         reward = reward.squeeze(-1) if reward.ndim == 2 and reward.shape[1] == 1 else reward
-        self._check(obs, action, reward, next_obs, z)
-        action = self._one_hot(action)
+        check_transitions(self.encoder, obs, action, reward, next_obs, z)
+        action = encode_action(action, self.action_dim)
         self.encoder.observe(reward)
+        if not_done is not None:
+            extras = dataclasses.replace(extras or Extras(), not_done=not_done)
         window_obs = None if extras is None or extras.window is None else extras.window.obs
         latents = self.cache(obs, next_obs, z=z, window_obs=window_obs)
         terms = self.model_losses(latents, action, reward, generator)
-        terms |= self.metric_losses(latents, action, reward, generator, extras, not_done=not_done)
+        terms |= self.metric_losses(latents, action, reward, generator, extras)
         return Losses(terms) if terms else Losses(zero=0 * latents.z.sum())
 
     @torch.no_grad()
@@ -193,13 +196,11 @@ class Representation(nn.Module):
         reward: Tensor,
         generator: torch.Generator | None,
         extras: Extras | None = None,
-        *,
-        not_done: Tensor | None = None,
     ) -> dict[str, Loss]:
         """The "metric" term (eq:metric_loss), weighted. Gradients reach `latents.z` and the distance alone."""
         if self.distance is None or self.operator is None:
             return {}
-        seen = self.metric_latents(latents, action, reward, generator, extras, not_done=not_done)
+        seen = self.metric_latents(latents, action, reward, generator, extras)
         slow = self.target_distance or self.distance
         objective = self.method.objective
         loss = metric_loss(seen, self.distance, self.operator, objective, target_distance=slow, generator=generator)
@@ -212,8 +213,6 @@ class Representation(nn.Module):
         reward: Tensor,
         generator: torch.Generator | None,
         extras: Extras | None = None,
-        *,
-        not_done: Tensor | None = None,
     ) -> Latents:
         """What distance and operator read of a batch. Only `z` carries a gradient."""
         assert self.operator is not None
@@ -231,9 +230,10 @@ class Representation(nn.Module):
         if needs & {"next_mean", "next_std", "next_sample"}:
             fields |= self._sample_next(latents, action, generator)
         if "action_reward" in needs:
-            z, tried = latents.fixed_z(method.target_encoder), self._one_hot(action)[: self.operator.config.actions]
+            z = latents.fixed_z(method.target_encoder)
+            tried = encode_action(action, self.action_dim)[: self.operator.config.actions]
             fields["action_reward"] = action_rewards(self._predicted, self.reward_decoder, z, tried, generator)
-        return Latents(z=latents.z, reward=reward, not_done=not_done, **fields)
+        return Latents(z=latents.z, reward=reward, **fields)
 
     def _prediction(self, latents: BatchLatents, action: Tensor) -> Prediction:
         """Where the latent model leads from the online latents, with gradient."""
@@ -262,40 +262,5 @@ class Representation(nn.Module):
     def _predicted(self, z: Tensor, action: Tensor) -> Prediction:
         """The latent model's prediction from z [B, d], inside the latent space where the method says so."""
         assert self.transition is not None
-        predicted: Prediction = self.transition(z, self._one_hot(action))
+        predicted: Prediction = self.transition(z, encode_action(action, self.action_dim))
         return predicted.projected(self.encoder.space) if self.method.project_predictions else predicted
-
-    def _check(self, obs: Tensor, action: Tensor, reward: Tensor, next_obs: Tensor, z: Tensor | None) -> None:
-        """Raise unless these are B transitions."""
-        size = len(obs)
-        if reward.ndim != 1 or not reward.is_floating_point():
-            raise ShapeError(f"reward must be floating-point [B] or [B, 1], got {reward.dtype} {list(reward.shape)}")
-        if next_obs.shape != obs.shape:
-            raise ShapeError(f"next_obs must have the shape of obs, {list(obs.shape)}, got {list(next_obs.shape)}")
-        for name, tensor in (("action", action), ("reward", reward), ("z", z)):
-            if tensor is not None and len(tensor) != size:
-                raise ShapeError(f"{name} must have one row per observation, {size}, got {list(tensor.shape)}")
-        learned = torch.is_grad_enabled() and any(p.requires_grad for p in self.encoder.parameters())
-        if z is not None and learned and not z.requires_grad:
-            raise ConfigError(
-                "z carries no gradient, so the losses would not train the encoder; call encode with gradients on"
-            )
-
-    def _one_hot(self, action: Tensor) -> Tensor:
-        """Actions [B, A] as they are; discrete ones [B] one-hot encoded to [B, A]."""
-        if action.is_floating_point():
-            if action.ndim != 2 or action.shape[1] != self.action_dim:
-                raise ShapeError(f"action must be [B, {self.action_dim}], got {list(action.shape)}")
-            return action
-        action = action.squeeze(-1) if action.ndim == 2 and action.shape[1] == 1 else action
-        if action.ndim != 1 or action.dtype != torch.int64:
-            raise DtypeError(
-                f"discrete actions must be int64 [B] or [B, 1], got {action.dtype} {list(action.shape)};"
-                f" continuous ones must be floating-point [B, {self.action_dim}]"
-            )
-        try:
-            return F.one_hot(action, self.action_dim).to(torch.get_default_dtype())
-        except RuntimeError:
-            raise ShapeError(
-                f"discrete actions must lie in [0, {self.action_dim}), got {action.tolist()[:10]}"
-            ) from None

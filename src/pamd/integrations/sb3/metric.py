@@ -20,6 +20,7 @@ from pamd.methods import Method
 from pamd.optimisation import adam
 from pamd.representation import Losses, Representation
 from pamd.representation.latents import Which
+from pamd.types import Extras
 
 __all__ = ["Extractors", "Metric", "MetricOptions", "without_extra_passes"]
 
@@ -171,7 +172,7 @@ class Metric(nn.Module):
             features = features.requires_grad_()
             latents = FeatureLatents(self.representation, features, extract, self._known)
             terms = self.representation.model_losses(latents, *given)
-            terms |= self.representation.metric_losses(latents, *given, not_done=batch.not_done)
+            terms |= self.representation.metric_losses(latents, *given, Extras(not_done=batch.not_done))
             losses = Losses(terms)
             if self.optimizer is not None:
                 self.optimizer.zero_grad()
