@@ -34,7 +34,7 @@ class Objective:
     weight: float = 1.0
     """The weight of the whole metric term in the joint loss."""
     penalty_sign: Literal[1, -1] = 1
-    """1: the distance's penalty as it is (PAMD rewards anisotropy). -1: reversed (PAMD is pulled to isotropy)."""
+    """1: add the distance's penalty (PAMD rewards anisotropy). -1: subtract it (PAMD is pulled to isotropy)."""
 
     def __post_init__(self) -> None:
         check_choice("the objective", "pairing", self.pairing, ("permutation", "all"))
