@@ -29,7 +29,7 @@ class ValueConfig(OperatorConfig):
 
 @OPERATORS.register("value")
 class Value(Operator[ValueConfig]):
-    """c_R |V(s) - V(s')|, where V is the learner's value of its own action. There is no next-state term: V already includes it."""
+    """c_R |V(s) - V(s')|, where V is the learner's value of its own action. V includes the next states."""
 
     Config = ValueConfig
 
