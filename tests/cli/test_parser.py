@@ -65,6 +65,10 @@ def test_values_reach_their_parameters() -> None:
     assert call("x", "--video")["video"] is True
 
 
+def test_a_repeated_list_option_adds_its_values() -> None:
+    assert call("x", "--set", "a=1", "--set", "b=2", "c=3")["set_"] == ("a=1", "b=2", "c=3")
+
+
 @pytest.mark.parametrize(("text", "value"), [("100000", 100_000), ("1e5", 100_000), ("2.5e3", 2500), ("1_000", 1000)])
 def test_counts_may_be_written_short(text: str, value: int) -> None:
     assert call("x", "--count", text)["count"] == value

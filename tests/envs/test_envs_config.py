@@ -35,6 +35,7 @@ def test_config_survives_json() -> None:
         ({"action_repeat": 2.0}, "action_repeat must be"),
         ({"camera": -2}, "camera must be a whole number of at least -1, got -2"),
         ({"time_limit": 0}, "time_limit must be"),
+        ({"antialias": 0}, "antialias must be a whole number of at least 1, got 0"),
         ({"render": "quick"}, "unknown render of environment 'toy' 'quick'"),
         ({"render": "fats"}, "Did you mean 'fast'"),
     ],
@@ -126,3 +127,8 @@ def test_importing_the_layer_stays_light() -> None:
     code = "import sys, json, pamd.envs; json.dump(sorted(sys.modules), sys.stdout)"
     loaded = json.loads(subprocess.run([sys.executable, "-c", code], capture_output=True, check=True, text=True).stdout)
     assert not {"torch", "mujoco", "dm_control", "gymnasium", "OpenGL"} & set(loaded)
+
+
+def test_antialiasing_requires_pictures() -> None:
+    with pytest.raises(ConfigError, match="antialias requires pictures, got 2 for states"):
+        resolve_env(EnvConfig("state:cheetah_run", antialias=2))

@@ -92,3 +92,14 @@ def test_background_is_bluer_than_anything_else() -> None:
 def test_it_has_one_camera() -> None:
     with pytest.raises(ConfigError, match="camera must be 0"):
         make_env("toy", camera=1)
+
+
+@pytest.mark.parametrize("distractor", [None, "noise"])
+def test_an_antialiased_frame_is_the_mean_of_a_larger_one(distractor: str | None) -> None:
+    """Also with a background, which is drawn at the size of the observation and enlarged."""
+    env = make_env("toy:goal", size=24, antialias=3, distractor=distractor)
+    _, info = env.reset(seed=1)
+    large = env.unwrapped.task.draw(72).astype(float)
+    mean = large.reshape(24, 3, 24, 3, 3).mean(axis=(1, 3)).transpose(2, 0, 1)
+    assert info["frame"].shape == env.unwrapped.observation_space.shape == (3, 24, 24)
+    np.testing.assert_allclose(info["frame"], mean, atol=0.5)

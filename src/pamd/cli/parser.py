@@ -146,7 +146,9 @@ def _add(box: Any, option: Option) -> None:
         box.add_argument(common.pop("dest"), help=text, **common)
     else:
         text += " (required)" if option.required else ""
-        box.add_argument(option.flag, nargs=option.count, help=text, **common)
+        # `--set a=1 --set b=2` means the same as `--set a=1 b=2`.
+        action = "extend" if option.count == "*" else "store"
+        box.add_argument(option.flag, action=action, nargs=option.count, help=text, **common)
 
 
 def _usage(option: Option) -> str:

@@ -66,6 +66,7 @@ def make_env(
     action_repeat: int | None = None,
     camera: int = 0,
     render: Literal["standard", "fast"] = "standard",
+    antialias: int = 1,
     time_limit: int | None = None,
     render_size: int | None = None,
     distractor: str | DistractorConfig | None = None,
@@ -86,7 +87,19 @@ def make_env(
     background = named_distractor(distractor, videos)
     stack = default_frame_stack(task) if frame_stack is None else frame_stack
     beside = named_noise(noise)
-    config = EnvConfig(task, size, stack, action_repeat, camera, render, time_limit, background, beside, scene)
+    config = EnvConfig(
+        task,
+        size=size,
+        frame_stack=stack,
+        action_repeat=action_repeat,
+        camera=camera,
+        render=render,
+        antialias=antialias,
+        time_limit=time_limit,
+        distractor=background,
+        noise=beside,
+        scene=scene,
+    )
     return build_env(config, seed=seed, render_size=render_size)
 
 
@@ -145,6 +158,7 @@ def build_env(config: EnvConfig, *, seed: int = 0, render_size: int | None = Non
         size=config.size,
         action_repeat=repeat,
         time_limit=config.time_limit,
+        antialias=config.antialias,
         render_size=render_size,
     )
     return Episodes(FrameStack(env, config.frame_stack), seed)

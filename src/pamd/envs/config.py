@@ -38,6 +38,8 @@ class EnvConfig:
     render: Literal["standard", "fast"] = "standard"
     """`standard` gives dm_control's own pixels. `fast` omits shadows, reflections and multisampling, so lines thinner
     than a pixel (the string of ball_in_cup) flicker. The two are the same for tasks with one way of rendering."""
+    antialias: int = 1
+    """Pictures are drawn this many times as large and averaged, so small parts move by less than a pixel. 1: off."""
     time_limit: int | None = None
     """Simulator frames after which an episode is truncated; None is the task's own limit."""
     distractor: DistractorConfig | None = None
@@ -58,6 +60,7 @@ class EnvConfig:
             check_whole(self.what, "action_repeat", self.action_repeat, 1)
         if self.time_limit is not None:
             check_whole(self.what, "time_limit", self.time_limit, 1)
+        check_whole(self.what, "antialias", self.antialias, 1)
         check_choice(self.what, "render", self.render, ("standard", "fast"))
         check_choice(self.what, "scene", self.scene, get_args(Scene))
 

@@ -172,6 +172,8 @@ def resolve_env(config: EnvConfig) -> EnvConfig:
         raise ConfigError(f"{config.what}: noise requires states, as in state:cheetah_run")
     if config.distractor is not None and cls.states:
         raise ConfigError(f"{config.what}: a distractor requires pictures; use noise for states")
+    if config.antialias > 1 and cls.states:
+        raise ConfigError(f"{config.what}: antialias requires pictures, got {config.antialias} for states; set 1")
     if config.scene not in cls.scenes:
         raise ConfigError(
             f"{config.what}: scene must be {' or '.join(cls.scenes)}, got {config.scene!r}:"

@@ -114,6 +114,7 @@ def _facts(run: Run) -> dict[str, Any]:
     env = {f"env.{key}": value for key, value in run.config["env"].items() if value is not None}
     return {
         "env.scene": "stock",  # of runs from before there were others
+        "env.antialias": 1,
         **env,
         "scale": run.config["scale"],
         "decisions": run.budget,
