@@ -10,6 +10,7 @@ from torch.nn import functional as F
 from pamd.encoders import encoder
 from pamd.encoders.conv import Conv
 from pamd.encoders.convolve import convolve
+from pamd.errors import ShapeError
 
 STACKS = {
     "paper": (84, 32, (2, 1, 1, 1)),
@@ -96,3 +97,26 @@ def test_the_pass_without_a_gradient_gives_the_same_features(name: str, monkeypa
     torch.testing.assert_close(fused, plain, rtol=1e-5, atol=1e-6)
     torch.testing.assert_close(network.trunk(obs).detach(), plain, rtol=1e-5, atol=1e-6)
     assert float(fused.min()) >= 0
+
+
+def test_differences_are_read_without_forming_them() -> None:
+    """The first layer gives what the same weights give on differences between frames and on the newest frame."""
+    options = {"observation_shape": (9, 16, 16), "latent_dim": 4, "filters": 8, "strides": (2, 1)}
+    network = encoder("conv", reads="differences", **options).double()
+    plain = encoder("conv", **options).double()
+    plain.load_state_dict(network.state_dict())
+    obs = torch.randint(0, 256, (5, 9, 16, 16), dtype=torch.uint8, generator=torch.Generator().manual_seed(0))
+    x1, x2, x3 = (obs.double() / 255).split(3, dim=1)
+    differences = torch.cat([x2 - x1, x3 - x2, x3 - 0.5], dim=1)
+    torch.testing.assert_close(network(obs), plain(differences))
+    ours, theirs = (
+        torch.autograd.grad(made.sum(), list(owner.parameters()))
+        for made, owner in ((network(obs), network), (plain(differences), plain))
+    )
+    torch.testing.assert_close(ours, theirs)
+
+
+@pytest.mark.parametrize("channels", [1, 3, 4])
+def test_differences_require_a_stack_of_color_frames(channels: int) -> None:
+    with pytest.raises(ShapeError, match=r"requires a stack of color frames \[3k, H, W\] with k >= 2"):
+        encoder("conv", observation_shape=(channels, 24, 24), latent_dim=4, reads="differences")

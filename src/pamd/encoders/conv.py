@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 from dataclasses import dataclass
-from typing import get_args
+from typing import Literal, get_args
 
 import torch
 from torch import Tensor, nn
@@ -15,7 +15,14 @@ from pamd.encoders.convolve import convolve
 from pamd.errors import ConfigError, ShapeError
 from pamd.initialisation import Initialisation, initialise
 
-__all__ = ["Conv", "ConvConfig", "as_pixels"]
+__all__ = ["Conv", "ConvConfig", "Reads", "as_pixels"]
+
+Reads = Literal["frames", "differences"]
+"""What the first layer reads of a stack of color frames."""
+
+
+COLORS = 3
+"""Channels of a frame."""
 
 
 @dataclass(frozen=True)
@@ -28,10 +35,14 @@ class ConvConfig:
     """Stride of each layer; their number is the depth."""
     init: Initialisation = "orthogonal"
     """How the weights are drawn."""
+    reads: Reads = "frames"
+    """"differences": the first layer reads the newest frame and how each frame differs from the one before, so that
+    motion is learned sooner."""
 
     def __post_init__(self) -> None:
         check_positive("encoder 'conv'", filters=self.filters)
         check_choice("encoder 'conv'", "init", self.init, get_args(Initialisation))
+        check_choice("encoder 'conv'", "reads", self.reads, get_args(Reads))
         if not self.strides:
             raise ConfigError("encoder 'conv': strides must name at least one layer, got ()")
         for stride in self.strides:
@@ -59,6 +70,11 @@ class Conv(Encoder[ConvConfig]):
                 f"encoder 'conv' reads images [C, H, W], got observations of shape {list(observation_shape)};"
                 " use encoder 'mlp' for vectors"
             )
+        if config.reads == "differences" and (observation_shape[0] % COLORS or observation_shape[0] == COLORS):
+            raise ShapeError(
+                "encoder 'conv' with reads=differences requires a stack of color frames [3k, H, W] with k >= 2,"
+                f" got {list(observation_shape)}; set encoder.reads=frames"
+            )
         for side in observation_shape[1:]:
             if (sides := _sides(side, config.strides))[-1] < 1:
                 raise ConfigError(
@@ -68,7 +84,7 @@ class Conv(Encoder[ConvConfig]):
     def __init__(self, config: ConvConfig, observation_shape: tuple[int, ...], latent_dim: int) -> None:
         super().__init__(config, observation_shape, latent_dim)
         channels, height, width = observation_shape
-        self.strides = config.strides
+        self.strides, self.reads = config.strides, config.reads
         inputs = (channels, *itertools.repeat(config.filters, len(config.strides) - 1))
         self.layers = nn.ModuleList(
             nn.Conv2d(n, config.filters, kernel_size=3, stride=stride)
@@ -95,9 +111,25 @@ class Conv(Encoder[ConvConfig]):
         return next(self.parameters()).dtype
 
     def weights_and_biases(self) -> tuple[list[Tensor], list[Tensor]]:
-        """[O, C, 3, 3] and [O], one of each per layer."""
+        """[O, C, 3, 3] and [O], one of each per layer, for pixels in [0, 1]."""
         layers = [layer for layer in self.layers if isinstance(layer, nn.Conv2d)]
-        return [layer.weight for layer in layers], [layer.bias for layer in layers if layer.bias is not None]
+        weights = [layer.weight for layer in layers]
+        biases = [layer.bias for layer in layers if layer.bias is not None]
+        if self.reads == "differences":
+            weights[0], biases[0] = reading_frames(weights[0], biases[0])
+        return weights, biases
+
+
+def reading_frames(weight: Tensor, bias: Tensor) -> tuple[Tensor, Tensor]:
+    """A layer on frames that equals the layer `weight` [O, 3k, 3, 3], `bias` [O] on their differences.
+
+    The latter reads x_2 - x_1, ..., x_k - x_{k-1}, x_k - 1/2 for frames x_1, ..., x_k. Both are linear, so the small
+    weight is transformed instead of the images: no frame is copied.
+    """
+    moves, newest = weight[:, :-COLORS], weight[:, -COLORS:]
+    before, after = (nn.functional.pad(moves, (0, 0, 0, 0, *ends)) for ends in ((0, COLORS), (COLORS, 0)))
+    still = nn.functional.pad(newest, (0, 0, 0, 0, weight.shape[1] - COLORS, 0))
+    return after - before + still, bias - newest.sum((1, 2, 3)) / 2
 
 
 def _sides(side: int, strides: tuple[int, ...]) -> list[int]:
