@@ -87,13 +87,16 @@ class Batch:
     def __len__(self) -> int:
         return self.obs.shape[0]
 
-    def to(self, device: torch.device) -> Batch:
-        """The batch on `device`; itself where it is there already."""
+    def to(self, device: torch.device, *, non_blocking: bool = False) -> Batch:
+        """The batch on `device`; itself where it is there already.
+
+        `non_blocking`: return before the copies from pinned memory are done. That memory must not change until then.
+        """
         if self.obs.device == device:
             return self
-        n_step = None if self.n_step is None else NStep(**_moved(self.n_step, device))
-        window = None if self.window is None else Window(**_moved(self.window, device))
-        return Batch(**_moved(self, device), n_step=n_step, window=window)
+        n_step = None if self.n_step is None else NStep(**_moved(self.n_step, device, non_blocking))
+        window = None if self.window is None else Window(**_moved(self.window, device, non_blocking))
+        return Batch(**_moved(self, device, non_blocking), n_step=n_step, window=window)
 
     def _check_action(self) -> None:
         shape = list(self.action.shape)
@@ -105,9 +108,11 @@ class Batch:
             raise DtypeError(f"Batch.action of shape {shape} must be float32, got {self.action.dtype}")
 
 
-def _moved(record: Batch | NStep | Window, device: torch.device) -> dict[str, Tensor]:
+def _moved(record: Batch | NStep | Window, device: torch.device, non_blocking: bool) -> dict[str, Tensor]:
     values = {item.name: getattr(record, item.name) for item in fields(record)}
-    return {name: value.to(device) for name, value in values.items() if isinstance(value, Tensor)}
+    return {
+        name: value.to(device, non_blocking=non_blocking) for name, value in values.items() if isinstance(value, Tensor)
+    }
 
 
 def _check_shapes(owner: str, record: object, **expected_shapes: tuple[int, ...]) -> None:

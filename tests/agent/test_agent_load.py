@@ -30,6 +30,7 @@ CHANGES: dict[str, tuple[str, Callable[[dict[str, Tensor]], object]]] = {
     "missing": (rf"'{WEIGHT}' is missing", lambda t: t.pop(WEIGHT)),
     "unknown": ("'nets.more' is not one of this agent's", lambda t: t.update({"nets.more": torch.zeros(1)})),
     "no generator": ("'generator' is missing", lambda t: t.pop("generator")),
+    "another generator": ("'generator' must be", lambda t: t.update(generator=torch.zeros(17, dtype=torch.uint8))),
     "a moment of another type": (rf"'{MOMENT}' must be .* got .* torch.float64", lambda t: cast(t, MOMENT)),
     "a moment of another shape": (rf"'{MOMENT}' must be", lambda t: t.update({MOMENT: torch.zeros(3)})),
     "a moment of no parameter": (f"'{STRANGE}' belongs to no parameter", lambda t: t.update({STRANGE: t["updates"]})),
@@ -49,3 +50,10 @@ def test_tensors_that_do_not_fit_are_refused_by_name(kind: str, saved: dict[str,
     change(tensors)
     with pytest.raises(CheckpointError, match=says):
         make_agent("mico").load(tensors)
+
+
+def test_a_state_from_a_gpu_loads_with_noise_from_the_agents_seed(saved: dict[str, Tensor]) -> None:
+    agent, fresh = updated("mico", seed=5, count=2), make_agent("mico", seed=5)
+    agent.load({**saved, "generator": torch.zeros(16, dtype=torch.uint8)})
+    assert torch.equal(agent.generator.get_state(), fresh.generator.get_state())
+    assert torch.equal(agent.tensors()[WEIGHT], saved[WEIGHT])

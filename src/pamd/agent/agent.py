@@ -13,6 +13,7 @@ from torch import Tensor, nn
 
 from pamd.agent.config import AgentConfig
 from pamd.agent.optimisers import make_optimisers
+from pamd.draws import fitting_state, seeded
 from pamd.errors import CheckpointError, DtypeError, ShapeError
 from pamd.learners import Learner, Step
 from pamd.optimisation import descend, load_optimiser
@@ -73,7 +74,7 @@ class Agent:
             parts = build_parts(config, self.observation_shape, action_dim)
         self.learner, self.representation, self.isolated = parts
         self.nets = parts.modules().to(self.device)
-        self.generator = torch.Generator().manual_seed(seed)
+        self.generator = seeded(seed, self.device)
         augmentation = config.learner.options.augmentation
         self.augment = augmentation.cls(augmentation.options)
         self.optimisers = make_optimisers(config, self.learner, self.representation, self.isolated)
@@ -209,6 +210,8 @@ class Agent:
 
     def load(self, tensors: Mapping[str, Tensor]) -> None:
         """Load a state that `tensors` gave; CheckpointError where it is not the state of such an agent."""
+        if "generator" in tensors:
+            tensors = {**tensors, "generator": fitting_state(tensors["generator"], self.generator)}
         own = {f"nets.{name}": tensor for name, tensor in self.nets.state_dict().items()}
         own |= {"generator": self.generator.get_state(), "updates": torch.tensor(self.updates)}
         _check_fit(own, {name: value for name, value in tensors.items() if not name.startswith("optimisers.")})

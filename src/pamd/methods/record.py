@@ -187,12 +187,13 @@ class Method:
     def target_bound(self, spread: float) -> float:
         """The largest value of the operator's fixed point where rewards lie within an interval of this length.
 
-        Without an operator, its defaults count.
+        Without an operator, its defaults count. A tensor gives a tensor.
         """
         if self.operator is None:
             options = OperatorConfig()
             return options.reward_coefficient * spread / (1 - options.gamma * options.c_T)
-        return float(self.operator.cls(self.operator.options).bound(spread))
+        bound: float = self.operator.cls(self.operator.options).bound(spread)
+        return bound
 
     @property
     def operator_needs(self) -> frozenset[str]:

@@ -21,18 +21,15 @@ class Buffers:
         stack, (first, *rest) = layout.frame_stack, layout.frame_shape
         # The frames of the state and the next state overlap; those of the n-step state and of the window's end follow.
         count = stack + 1 + stack * (with_n_step + (window > 0))
-        # Copies from pinned memory to a GPU are several times faster.
-        pinned = torch.cuda.is_available()
-        dtype = getattr(torch, layout.dtype)
-        frames = torch.empty((batch_size, count, *layout.frame_shape), dtype=dtype, pin_memory=pinned)
+        frames = _empty(batch_size, count, *layout.frame_shape, dtype=getattr(torch, layout.dtype))
         shape = (batch_size, stack * first, *rest)
         self.batch = Batch(
             # Both are views of the same frames: nothing is copied, and a frame that both share is read once.
             obs=frames[:, :stack].view(shape),
-            action=torch.empty((batch_size, layout.action_dim), dtype=torch.float32),
-            reward=torch.empty(batch_size, dtype=torch.float32),
+            action=_empty(batch_size, layout.action_dim),
+            reward=_empty(batch_size),
             next_obs=frames[:, 1 : stack + 1].view(shape),
-            not_done=torch.empty(batch_size, dtype=torch.float32),
+            not_done=_empty(batch_size),
             n_step=_n_step(frames[:, stack + 1 : 2 * stack + 1].view(shape)) if with_n_step else None,
             window=_window(frames[:, count - stack :].view(shape), window) if window else None,
         )
@@ -58,13 +55,18 @@ class Buffers:
         return batch
 
 
+def _empty(*shape: int, dtype: torch.dtype = torch.float32) -> torch.Tensor:
+    """Memory of the host, pinned where there is a GPU: copies to it are several times faster and need not block."""
+    return torch.empty(shape, dtype=dtype, pin_memory=torch.cuda.is_available())
+
+
 def _n_step(next_obs: torch.Tensor) -> NStep:
-    return NStep(torch.empty(len(next_obs)), next_obs, torch.empty(len(next_obs)))
+    return NStep(_empty(len(next_obs)), next_obs, _empty(len(next_obs)))
 
 
 def _window(obs: torch.Tensor, steps: int) -> Window:
     size = len(obs)
-    return Window(torch.empty(size, steps), torch.empty(size, dtype=torch.int64), obs, torch.empty(size))
+    return Window(_empty(size, steps), _empty(size, dtype=torch.int64), obs, _empty(size))
 
 
 def _fill_returns(n_step: NStep, storage: Storage, counters: Counters, steps: Counters, gamma: float) -> None:

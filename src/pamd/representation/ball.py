@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -27,7 +28,7 @@ class Ball(nn.Module):
     high: Tensor
     radius: Tensor
 
-    def __init__(self, *, radius: float | None = None, bound: Callable[[float], float] = float) -> None:
+    def __init__(self, *, radius: float | None = None, bound: Callable[[Any], Any] = abs) -> None:
         super().__init__()
         self.fixed, self.bound = radius, bound
         for name, value in (("low", math.inf), ("high", -math.inf), ("radius", radius or SMALLEST)):
@@ -44,7 +45,9 @@ class Ball(nn.Module):
         self.low.copy_(torch.minimum(self.low, reward.min()))
         self.high.copy_(torch.maximum(self.high, reward.max()))
         if self.fixed is None:
-            self.radius.fill_(max(self.bound(float(self.high - self.low)) / 2, SMALLEST))
+            # In tensors all the way: a number would have to be read off the device at every update.
+            half = torch.as_tensor(self.bound(self.high - self.low) / 2)
+            self.radius.copy_(half.clamp_min(SMALLEST))
 
     def forward(self, x: Tensor) -> Tensor:
         length = torch.linalg.vector_norm(x, dim=-1, keepdim=True)

@@ -80,6 +80,8 @@ class Representation(nn.Module):
             self.target_distance = slow_copy(self.distance)
         self.updates: Tensor
         self.register_buffer("updates", torch.zeros((), dtype=torch.int64))
+        self._counted: int | None = 0
+        self.register_load_state_dict_post_hook(_forget_count)  # type: ignore[no-untyped-call]
 
     def train(self, mode: bool = True) -> Representation:
         """As for any module, but slow copies stay in evaluation mode: targets do not depend on dropout."""
@@ -142,9 +144,7 @@ class Representation(nn.Module):
 
         `at_once`: the "ema" copies move even if their turn has not come.
         """
-        method = self.method
-        self.updates += 1
-        updates = int(self.updates)
+        method, updates = self.method, self._count_update()
         if at_once or (updates + method.follow_offset) % method.follow_every == 0:
             if "ema" in self.slow_encoders:
                 follow(self.slow_encoders["ema"], self.encoder, method.encoder_tau)
@@ -152,6 +152,13 @@ class Representation(nn.Module):
                 follow(self.target_distance, self.distance, method.encoder_tau)
         if "periodic" in self.slow_encoders and (updates + method.target_offset) % method.target_period == 0:
             follow(self.slow_encoders["periodic"], self.encoder, 1.0)
+
+    def _count_update(self) -> int:
+        """Count one more update. Reading `updates` off a GPU would wait for it, so there the host counts as well."""
+        self.updates += 1
+        on_host = self.updates.device.type == "cpu"
+        self._counted = int(self.updates) if on_host or self._counted is None else self._counted + 1
+        return self._counted
 
     def cache(
         self,
@@ -264,3 +271,8 @@ class Representation(nn.Module):
         assert self.transition is not None
         predicted: Prediction = self.transition(z, encode_action(action, self.action_dim))
         return predicted.projected(self.encoder.space) if self.method.project_predictions else predicted
+
+
+def _forget_count(module: Representation, _: object) -> None:
+    """A loaded state brings a count of its own."""
+    module._counted = None

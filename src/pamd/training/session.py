@@ -19,6 +19,7 @@ from pamd.training.config import TrainConfig, identity
 from pamd.training.log import Logs
 from pamd.training.progress import read_progress
 from pamd.training.run import RunDirectory
+from pamd.training.upload import Upload
 from pamd.types import Batch, Budget
 
 __all__ = ["Session", "check_config", "device_of", "replay_plan"]
@@ -31,6 +32,7 @@ class Session:
         config = run.config
         self.run, self.config, self.threads = run, config, threads
         self.device = device_of(config.runtime.device)
+        self._upload = Upload(self.device)
         self.env = build_env(config.env, seed=config.seed)
         observation_shape = self.env.observation_space.shape or ()
         self._frame_shape = (observation_shape[0] // config.env.frame_stack, *observation_shape[1:])
@@ -93,10 +95,11 @@ class Session:
     def sample(self, rng: np.random.Generator) -> Batch:
         """A batch for the learner, on its device."""
         learner = self.config.learner.options
+        self._upload.wait()  # The replay writes every batch to the same memory.
         batch = self.replay.sample(
             learner.batch, rng, n_step=learner.n_step, gamma=learner.gamma, window=self.config.method.window
         )
-        return batch.to(self.device)
+        return self._upload(batch)
 
     def save(self) -> None:
         """Write a checkpoint of this very moment."""
