@@ -77,7 +77,7 @@ def test_what_cannot_be_measured_is_said_first(words: list[str], says: str, caps
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["update", "replay", "render", "pipeline", "flops", "integrations"])
+@pytest.mark.parametrize("name", ["update", "replay", "render", "pipeline", "flops", "integrations", "peers"])
 def test_a_benchmark_runs_and_writes_its_rows(name: str, tmp_path: Path) -> None:
     assert main(["bench", name, "--repetitions", "2", "--json", str(tmp_path)]) == 0
     found = json.loads((tmp_path / f"{name}.json").read_text())

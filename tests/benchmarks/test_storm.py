@@ -124,7 +124,7 @@ def test_a_leak_shows_in_the_slope_and_a_flat_curve_has_none() -> None:
     assert slope([5, 6, 7, 8]) == pytest.approx(3)
 
 
-@pytest.mark.parametrize("words", [["--runs", "0"], ["--minutes", "-1"]])
+@pytest.mark.parametrize("words", [["--most-runs", "0"], ["--minutes", "-1"]])
 def test_a_storm_needs_positive_limits(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["bench", "kills", *words]) == 2
     assert "must be positive" in capsys.readouterr().err
@@ -132,7 +132,7 @@ def test_a_storm_needs_positive_limits(words: list[str], capsys: pytest.CaptureF
 
 @pytest.mark.slow
 def test_a_short_storm_ends_with_the_same_bytes(tmp_path: Path) -> None:
-    words = ["bench", "kills", "--threads", "1", "--runs", "3", "--json", str(tmp_path)]
+    words = ["bench", "kills", "--threads", "1", "--most-runs", "3", "--json", str(tmp_path)]
     done = subprocess.run([sys.executable, "-m", "pamd", *words], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     *_, total = json.loads((tmp_path / "kills.json").read_text())["rows"]

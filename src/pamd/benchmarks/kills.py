@@ -35,14 +35,14 @@ class Reference:
 
 
 def measure(options: Options) -> Table:
-    """Interrupt runs until `runs`, `minutes` or `interruptions` is reached; a directory's kills.jsonl is continued."""
+    """Interrupt runs until `most_runs`, `minutes` or `interruptions` is reached; a kills.jsonl is continued."""
     warm_up()
     log = None if options.directory is None else options.directory / "kills.jsonl"
     rows = _read(log)
     deadline = time.monotonic() + 60 * options.minutes
     references: dict[Scenario, Reference] = {}
     place = Path(tempfile.mkdtemp(prefix="pamd-kills-"))
-    while len(rows) < options.runs and time.monotonic() < deadline and _total(rows) < options.interruptions:
+    while len(rows) < options.most_runs and time.monotonic() < deadline and _total(rows) < options.interruptions:
         number = next(n for n in itertools.count() if all(row["run"] != n for row in rows))
         scenario = SCENARIOS[number % len(SCENARIOS)]
         if scenario not in references:

@@ -40,12 +40,21 @@ class Options:
     """Counted turns; one more comes first, to warm up."""
     directory: Path | None = None
     """Where results are written, and where a benchmark that was stopped finds what it has."""
-    runs: int = 1_000_000
+    most_runs: int = 1_000_000
     minutes: float = 40.0
     interruptions: int = 1_000
     """Where `kills` ends, whichever comes first."""
     decisions: int = 20_000
     """Of the run of `soak`."""
+    tasks: tuple[str, ...] = ()
+    settings: tuple[str, ...] = ()
+    methods: tuple[str, ...] = ()
+    seeds: tuple[int, ...] = ()
+    """What `learning` trains; empty: all that it has."""
+    limit_minutes: float = 60.0
+    """Training time of a run of `learning`."""
+    runs_in: Path | None = None
+    """Where the runs of `learning` are."""
 
 
 @dataclass(frozen=True)

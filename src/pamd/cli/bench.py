@@ -25,10 +25,16 @@ def bench(
     threads: int | None = None,
     repetitions: int = 7,
     json: Path | None = None,
-    runs: int | None = None,
+    most_runs: int | None = None,
     minutes: float | None = None,
     interruptions: int | None = None,
     decisions: int | None = None,
+    tasks: tuple[str, ...] = (),
+    settings: tuple[str, ...] = (),
+    methods: tuple[str, ...] = (),
+    seeds: tuple[int, ...] = (),
+    limit_minutes: float | None = None,
+    runs: Path | None = None,
 ) -> None:
     """Benchmark against a reference implementation that works as research code does.
 
@@ -36,15 +42,22 @@ def bench(
 
     Args:
         names: update, head, replay, render, distractors, pipeline, scaling, flops (default: all of these, about 20
-            minutes). On request only: capacity (fills the disk with up to a million frames), integrations (requires
-            pamd[sb3]), and the reliability tests kills, mutations and soak
+            minutes). On request only: capacity (fills the disk with up to a million frames), learning (trains for
+            hours; rerun the same command to continue), peers and integrations (require pamd[sb3]), and the
+            reliability tests kills, mutations and soak
         threads: CPU threads of torch (default: all cores)
         repetitions: measurements of each benchmark, after one warm-up
         json: directory for one JSON file per benchmark; kills continues from the file that is there
-        runs: stop kills after this many runs (default: no limit)
+        most_runs: stop kills after this many runs (default: no limit)
         minutes: stop kills after this many minutes (default: 40)
         interruptions: stop kills after this many interruptions (default: 1000)
         decisions: budget of the run of soak (default: 20000)
+        tasks: tasks of learning (default: cartpole_swingup, reacher_easy, finger_spin, walker_walk)
+        settings: settings of learning: cpu is the scale, cpu-0.2 the scale as it was in version 0.2.0 (default: both)
+        methods: methods of learning (default: sac, dbc-det+pamd, simsr+pamd)
+        seeds: seeds of learning, one run each (default: 0 1 2)
+        limit_minutes: stop a run of learning after this much training time (default: 60)
+        runs: directory of the run directories of learning (default: runs/bench-learning)
     """
     for name in names:
         if name not in BENCHMARKS:
@@ -53,17 +66,30 @@ def bench(
         raise ConfigError(f"bench: a spread needs at least 2 repetitions, got {repetitions}")
     if threads is not None and threads < 1:
         raise ConfigError(f"bench: threads must be at least 1, got {threads}")
-    given: dict[str, Any] = {"runs": runs, "minutes": minutes, "interruptions": interruptions, "decisions": decisions}
+    given: dict[str, Any] = {
+        "most_runs": most_runs,
+        "minutes": minutes,
+        "interruptions": interruptions,
+        "decisions": decisions,
+        "limit_minutes": limit_minutes,
+    }
     chosen = {name: value for name, value in given.items() if value is not None}
     for name, value in chosen.items():
         if value <= 0:
             raise ConfigError(f"bench: {name} must be positive, got {value}")
+    trained: dict[str, Any] = {
+        "tasks": tasks,
+        "settings": settings,
+        "methods": methods,
+        "seeds": seeds,
+        "runs_in": runs,
+    }
     import torch
 
     from pamd.benchmarks.measure import Options, write_measured
     from pamd.training.allocator import keep_freed_memory
 
-    options = Options(threads or available_threads(), repetitions, json, **chosen)
+    options = Options(threads or available_threads(), repetitions, json, **chosen, **trained)
     torch.set_num_threads(options.threads)
     keep_freed_memory()
     for name in names or [one for one in BENCHMARKS if one not in ON_DEMAND]:

@@ -25,7 +25,7 @@ class Stopwatch:
 
     def __init__(self) -> None:
         self._seconds: dict[str, float] = {}
-        self._began = time.perf_counter()
+        self._began, self._cpu = time.perf_counter(), time.process_time()
 
     @contextmanager
     def section(self, name: str) -> Iterator[None]:
@@ -36,8 +36,11 @@ class Stopwatch:
             self._seconds[name] = self._seconds.get(name, 0.0) + time.perf_counter() - start
 
     def read(self) -> tuple[float, dict[str, float]]:
-        """The whole time since the last reading and its share of each section; starts anew."""
-        now = time.perf_counter()
-        whole, seconds = now - self._began, self._seconds
-        self._began, self._seconds = now, {}
+        """The whole time since the last reading and its share of each section; starts anew.
+
+        The share `cpu` is the processor time of the whole process: 1 for each core that was busy all the time.
+        """
+        now, cpu = time.perf_counter(), time.process_time()
+        whole, seconds = now - self._began, {**self._seconds, "cpu": cpu - self._cpu}
+        self._began, self._cpu, self._seconds = now, cpu, {}
         return whole, {name: round(spent / whole, 4) for name, spent in seconds.items()} if whole > 0 else {}

@@ -65,8 +65,12 @@ class Local(Backend):
         return [(name, _outcome(self._workers.pop(name))) for name in gone]
 
     def ask_to_end(self) -> None:
-        for worker in self._workers.values():
-            worker.process.terminate()
+        for name in self._workers:
+            self.ask_one(name)
+
+    def ask_one(self, name: str) -> None:
+        """Tell the run of that job to write its checkpoint and end; returns at once."""
+        self._workers[name].process.terminate()
 
     def close(self) -> None:
         for worker in self._workers.values():

@@ -1,0 +1,166 @@
+"""Time to a return, from synthetic logs and from a run that is stopped. No test looks at a time that was measured."""
+
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pamd.benchmarks.learning import METHODS, SETTINGS, TASKS, Entry, Outcome, make_table, outcome
+from pamd.benchmarks.learning.curve import Point, points, read_points
+from pamd.benchmarks.learning.plan import config_of
+from pamd.benchmarks.learning.race import train_all
+from pamd.cli.main import main
+from pamd.configuration import configure
+from pamd.sweep import Job, jobs
+from pamd.training import Runtime
+
+BEST = {"cartpole_swingup": 868, "reacher_easy": 982, "finger_spin": 985, "walker_walk": 970}
+"""The best of four peers at a million frames (docs/performance.md)."""
+
+
+def evaluation(decisions: int, mean: float) -> dict[str, Any]:
+    return {"decisions": decisions, "frames": 8 * decisions, "return_mean": mean}
+
+
+def timing(decisions: int, seconds: float, **shares: float) -> dict[str, Any]:
+    return {"decisions": decisions, "seconds": seconds, **shares}
+
+
+def test_training_time_leaves_out_evaluations_and_checkpoints() -> None:
+    found = points(
+        [evaluation(0, 1.0), evaluation(1000, 2.0), evaluation(2000, 3.0)],
+        [
+            timing(500, 10.0, evaluation=0.5, update=0.5, cpu=2.0),
+            timing(1000, 20.0, update=0.9, cpu=0.5),
+            timing(1500, 120.0, evaluation=0.6, checkpoint=0.1),
+            timing(2000, 130.0),
+            timing(2500, 999.0),
+        ],
+    )
+    assert [point.seconds for point in found] == pytest.approx([0, 15, 55])
+    assert [point.cpu_seconds for point in found] == pytest.approx([0, 15, 55])
+    assert found[2] == Point(found[2].seconds, found[2].cpu_seconds, 2000, 16000, 3.0)
+
+
+CURVE = [Point(60.0 * k, 50.0 * k, 1000 * k, 8000 * k, mean) for k, mean in enumerate([0, 10, 30, 20, 90])]
+
+
+def test_the_first_evaluation_that_has_the_return_counts() -> None:
+    found = outcome(CURVE, threshold=30, limit=600, budget=10_000)
+    assert (found.state, found.point) == ("reached", CURVE[2])
+    # A minute each of 0 and 10, then it stays at 30 to the end of the ten minutes.
+    assert found.area == pytest.approx((0 + 10 + 8 * 30) / 10)
+
+
+@pytest.mark.parametrize(
+    ("limit", "budget", "state", "last", "area"),
+    [
+        (600, 10_000, "unfinished", 4, (0 + 10 + 30 + 20 + 6 * 90) / 10),
+        (240, 10_000, "limit", 4, (0 + 10 + 30 + 20) / 4),
+        (210, 10_000, "limit", 3, (0 + 10 + 30 + 0.5 * 20) / 3.5),
+        (600, 4_000, "budget", 4, (0 + 10 + 30 + 20 + 6 * 90) / 10),
+    ],
+)
+def test_a_run_without_the_return_is_cut_off(limit: float, budget: int, state: str, last: int, area: float) -> None:
+    found = outcome(CURVE, threshold=100, limit=limit, budget=budget)
+    assert (found.state, found.point) == (state, CURVE[last])
+    assert found.area == pytest.approx(area)
+
+
+def test_a_return_after_the_limit_does_not_count() -> None:
+    assert outcome(CURVE, threshold=90, limit=239, budget=10_000).state == "limit"
+    assert outcome([], threshold=1, limit=60, budget=10).state == "unfinished"
+
+
+def ended(seconds: float, state: Any = "reached") -> Outcome:
+    return Outcome(state, Point(seconds, seconds / 2, int(seconds), 8 * int(seconds), 0.0), 7.0)
+
+
+def test_the_table_has_medians_ranges_and_what_is_longer_than_the_limit() -> None:
+    runs = {
+        ("new", "sac"): [ended(600), ended(1200), ended(60)],
+        ("old", "sac"): [ended(3600, "limit"), ended(1800), ended(3600, "limit")],
+        ("old", "mico"): [ended(3600, "limit"), ended(100, "unfinished")],
+    }
+    entries = [Entry("t", *key, seed, one) for key, ends in runs.items() for seed, one in enumerate(ends)]
+    rows = make_table(entries, {"t": 5.0}, 3600, {"sac": 3.0, "mico": 3.0}).records()
+    assert [row["minutes"] for row in rows] == [
+        "10.0 (1.0 to 20.0)",
+        "> 60 (30.0 to > 60)",
+        "> 60 (> 60 to > 60)",
+        "30",
+        "—",
+    ]
+    assert [row["reached"] for row in rows[:3]] == ["3 of 3", "1 of 3", "0 of 1 (1 unfinished)"]
+    assert rows[0]["CPU minutes"] == "5.0 (0.5 to 10.0)"
+    assert rows[1]["decisions"] == "— (1800 to —)"
+    assert rows[1]["minutes, each seed"] == "> 60, 30.0, > 60"
+    assert rows[0]["area"] == "7.0 ± 0.0 (n=3)"
+    # 600 decisions of the faster setting at three seconds an update.
+    assert (rows[3]["setting"], rows[3]["decisions"]) == ("reference implementation", "600")
+
+
+def test_thresholds_are_at_least_two_fifths_of_the_best_peer() -> None:
+    assert BEST.keys() == TASKS.keys()
+    assert all(0.4 * BEST[task] <= wanted <= 0.5 * BEST[task] for task, wanted in TASKS.items())
+
+
+def test_the_setting_of_version_0_2_is_frozen() -> None:
+    config = config_of("finger_spin", "cpu-0.2", "simsr+pamd", 0)
+    assert (config.env.size, config.env.render, config.schedule) == (48, "fast", "joint")
+    assert (config.encoder.options.strides, config.encoder.options.filters) == ((3, 2, 1, 1), 32)
+    assert (config.learner.options.batch, config.learner.options.augmentation.name) == (64, "none")
+
+
+@pytest.mark.parametrize("task", TASKS)
+def test_settings_differ_in_nothing_that_the_measure_reads(task: str) -> None:
+    for method in METHODS:
+        configs = [config_of(task, setting, method, 0) for setting in SETTINGS]
+        for name in ("decisions", "evaluate_every", "evaluate_unit", "evaluate_episodes", "log_every", "runtime"):
+            assert len({getattr(config, name) for config in configs}) == 1
+        assert all(config.evaluate_every % config.log_every == 0 for config in configs)
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (["--tasks", "cheetah_run"], "task of bench learning"),
+        (["--settings", "cpus"], "Did you mean 'cpu'"),
+        (["--methods", "simsr+pam"], "Did you mean 'pamd'"),
+        (["--limit-minutes", "0"], "must be positive"),
+    ],
+)
+def test_wrong_words_are_refused_before_anything_is_trained(
+    words: list[str], says: str, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    assert main(["bench", "learning", "--runs", str(tmp_path / "runs"), *words]) == 2
+    assert says in capsys.readouterr().err
+    assert not (tmp_path / "runs").exists()
+
+
+@pytest.mark.slow
+def test_a_run_ends_when_it_is_over_and_resumes_when_the_limit_is_raised(tmp_path: Path) -> None:
+    config = configure(
+        "toy:point", "sac", scale="smoke", decisions=100_000, evaluate_every=100, log_every=50, settings=()
+    )
+    config = dataclasses.replace(config, runtime=Runtime(device="cpu", threads=1, video="off", tensorboard=False))
+    (job,) = jobs([("toy", config)], tmp_path)
+
+    def decided(wanted: int) -> Any:
+        def over(job: Job) -> bool:
+            found = read_points(job.path)
+            return bool(found) and found[-1].decisions >= wanted
+
+        return over
+
+    (run,) = train_all([job], 1, decided(100), lambda job: "over")
+    assert run.state == "interrupted"
+    first = read_points(job.path)
+    assert 100 <= first[-1].decisions < 100_000
+    assert train_all([job], 1, decided(100), lambda job: "over") == []
+    train_all([job], 1, decided(first[-1].decisions + 100), lambda job: "over")
+    assert read_points(job.path)[: len(first)] == first
+    assert read_points(job.path)[-1].decisions > first[-1].decisions
