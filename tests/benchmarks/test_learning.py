@@ -76,7 +76,7 @@ def test_a_return_after_the_limit_does_not_count() -> None:
 
 
 def ended(seconds: float, state: Any = "reached") -> Outcome:
-    return Outcome(state, Point(seconds, seconds / 2, int(seconds), 8 * int(seconds), 0.0), 7.0)
+    return Outcome(state, Point(seconds, seconds / 2, int(seconds), 8 * int(seconds), 12.0), 7.0)
 
 
 def test_the_table_has_medians_ranges_and_what_is_longer_than_the_limit() -> None:
@@ -90,7 +90,7 @@ def test_the_table_has_medians_ranges_and_what_is_longer_than_the_limit() -> Non
     assert [row["minutes"] for row in rows] == [
         "10.0 (1.0 to 20.0)",
         "> 60 (30.0 to > 60)",
-        "> 60 (> 60 to > 60)",
+        "> 60",
         "30",
         "—",
     ]
@@ -98,7 +98,9 @@ def test_the_table_has_medians_ranges_and_what_is_longer_than_the_limit() -> Non
     assert rows[0]["CPU minutes"] == "5.0 (0.5 to 10.0)"
     assert rows[1]["decisions"] == "— (1800 to —)"
     assert rows[1]["minutes, each seed"] == "> 60, 30.0, > 60"
+    assert rows[2]["decisions"] == "—"
     assert rows[0]["area"] == "7.0 ± 0.0 (n=3)"
+    assert rows[0]["return at the end"] == "12.0 ± 0.0 (n=3)"
     # 600 decisions of the faster setting at three seconds an update.
     assert (rows[3]["setting"], rows[3]["decisions"]) == ("reference implementation", "600")
 
@@ -143,9 +145,7 @@ def test_wrong_words_are_refused_before_anything_is_trained(
 
 @pytest.mark.slow
 def test_a_run_ends_when_it_is_over_and_resumes_when_the_limit_is_raised(tmp_path: Path) -> None:
-    config = configure(
-        "toy:point", "sac", scale="smoke", decisions=100_000, evaluate_every=100, log_every=50, settings=()
-    )
+    config = configure("toy:goal", "sac", scale="smoke", decisions=100_000, evaluate_every=100, log_every=50)
     config = dataclasses.replace(config, runtime=Runtime(device="cpu", threads=1, video="off", tensorboard=False))
     (job,) = jobs([("toy", config)], tmp_path)
 

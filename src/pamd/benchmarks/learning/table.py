@@ -22,6 +22,7 @@ _COLUMNS = (
     "CPU minutes",
     "decisions",
     "frames",
+    "return at the end",
     "area",
     "minutes, each seed",
 )
@@ -60,7 +61,8 @@ def make_table(
         " reached it; ± standard error over seeds.",
         f"{REFERENCE}: the fewest decisions of any setting (median over seeds) times the time of one update of the"
         " released settings (84x84, batch 128), one thread, memory kept; without acting, rendering or evaluations. That"
-        " it would learn in as few decisions is assumed in its favor, not measured.",
+        " it would learn in as few decisions is assumed in its favor, not measured. Its update: "
+        + ", ".join(f"{method} {seconds:.2f} s" for method, seconds in update_seconds.items()),
     )
     return Table.from_records("learning", "training from pixels to a stated return, one thread per run", rows, notes)
 
@@ -77,6 +79,7 @@ def _row(setting: str, method: str, outcomes: Sequence[Outcome], limit: float) -
         "CPU minutes": _spread([_time(one, one.point.cpu_seconds / 60) for one in ended], None, 1),
         "decisions": _spread([_time(one, one.point.decisions) for one in ended], None, 0),
         "frames": _spread([_time(one, one.point.frames) for one in ended], None, 0),
+        "return at the end": str(Mean.over([one.point.mean for one in ended])),
         "area": str(Mean.over([one.area for one in ended])),
         "minutes, each seed": ", ".join(_cell(value, limit / 60, 1) for value in minutes),
     }
@@ -103,8 +106,8 @@ def _time(one: Outcome, value: float) -> float:
 
 
 def _spread(values: Sequence[float], limit: float | None, digits: int) -> str:
-    if not values:
-        return NONE
+    if not any(map(math.isfinite, values)):
+        return _cell(math.inf, limit if values else None, digits)
     middle, low, high = (_cell(of(values), limit, digits) for of in (statistics.median, min, max))
     return f"{middle} ({low} to {high})"
 
