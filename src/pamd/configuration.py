@@ -37,6 +37,8 @@ __all__ = ["SCALES", "RunOptions", "Storage", "configure", "split_name"]
 
 Storage = Literal["memory", "mmap", "compressed"]
 
+_SMALL_SHIFT = {"name": "random-shift", "options": {"pixels": 1}}
+
 SCALES: dict[str, dict[str, Any]] = {
     "paper": {
         "decisions": 1_000_000,
@@ -44,16 +46,30 @@ SCALES: dict[str, dict[str, Any]] = {
         "evaluate_episodes": 10,
     },
     "cpu": {
-        "env": {"size": 48, "render": "fast"},
-        "encoder": {"conv": {"strides": [3, 2, 1, 1]}},
-        "learner": {"batch": 64},
+        "env": {"size": 32, "render": "fast", "antialias": 3},
+        "action_repeat": {"cartpole_swingup": 8, "finger_spin": 4, "reacher_easy": 4, "walker_walk": 4},
+        "encoder": {"conv": {"strides": [2, 2], "reads": "differences"}},
+        "method": {"encoder_tau": 0.05, "follow_every": 1},
+        "learner": {
+            "any": {
+                "batch": 64,
+                "random_decisions": 500,
+                "critic_tau": 0.01,
+                "augmentation": _SMALL_SHIFT,
+            },
+            "sac": {"actor_every": 1, "follow_every": 1},
+        },
         "schedule": "joint",
-        "decisions": 50_000,
-        "evaluate_every": 2_500,
+        "decisions": 20_000,
+        "evaluate_every": 1_000,
         "evaluate_episodes": 5,
     },
     "state": {
-        "learner": {"batch": 128, "hidden": 256},
+        "method": {"follow_every": 1},
+        "learner": {
+            "any": {"batch": 64, "hidden": 256, "random_decisions": 500, "critic_tau": 0.01},
+            "sac": {"actor_every": 1, "follow_every": 1},
+        },
         "schedule": "joint",
         "decisions": 10_000,
         "evaluate_every": 1_000,
@@ -63,7 +79,7 @@ SCALES: dict[str, dict[str, Any]] = {
     "smoke": {
         "env": {"size": 24, "render": "fast", "time_limit": 40},
         "encoder": {"conv": {"filters": 8, "strides": [2, 2]}, "mlp": {"hidden": 32}},
-        "learner": {"batch": 16, "random_decisions": 50, "first_updates": None},
+        "learner": {"any": {"batch": 16, "random_decisions": 50, "first_updates": None}},
         "decisions": 200,
         "evaluate_every": 100,
         "evaluate_episodes": 1,
@@ -73,7 +89,9 @@ SCALES: dict[str, dict[str, Any]] = {
 }
 """Sizes and budgets as changes to a config. The scale is independent of method, fidelity and learner.
 
-The options of an encoder stand under its name. `state` is for observations that are state vectors.
+The options of an encoder or learner are listed under its name, those of every learner under "any". An action repeat is
+listed under the task's name. `cpu` was chosen by the time to a return (docs/performance.md). `state` is for
+observations that are state vectors.
 """
 
 _RELEASED_SAC: dict[Side, dict[str, Any]] = {
@@ -192,6 +210,9 @@ def configure(
             raise ConfigError(f"option {key!r} of a run must be text, got {given[key]!r}")
     tree = _base(task, given)
     _merge(tree, _scale(given.get("scale", "state" if observes_states(task) else "paper")))
+    if observes_states(task):
+        tree["env"]["antialias"] = 1
+        tree["learner"]["options"]["augmentation"] = to_tree(AugmentationPart("none"))
     if tree["scale"] == "paper" and _is_released_dbc(tree["method"]["name"], tree["method"]["fidelity"]):
         _merge(tree, _RELEASED_DBC_EVALUATION)
     _set_evaluation_unit(tree, given)
@@ -233,12 +254,9 @@ def _base(task: str, given: dict[str, Any]) -> dict[str, Any]:
     if name == "none":
         method = dataclasses.replace(method, latent_space=LEARNERS.get(learner).latent_space)
     options = _RELEASED_SAC[methods.side(name)] if learner == "sac" and fidelity == "released" else {}
-    states = observes_states(task)
-    if states:
-        options = {**options, "augmentation": to_tree(AugmentationPart("none"))}
     tree = {
         "env": to_tree(EnvConfig(task, frame_stack=default_frame_stack(task), scene=_scene(task, name, fidelity))),
-        "encoder": to_tree(EncoderPart("mlp" if states else "conv")),
+        "encoder": to_tree(EncoderPart("mlp" if observes_states(task) else "conv")),
         "method": to_tree(method),
         "learner": to_tree(LearnerPart(learner, options)),
         "replay": to_tree(ReplayConfig()),
@@ -279,10 +297,11 @@ def _scale(name: str) -> dict[str, Any]:
 
 def _merge(tree: dict[str, Any], changes: dict[str, Any]) -> None:
     for key, value in changes.items():
-        if key == "encoder":
-            tree[key]["options"].update(value.get(tree[key]["name"], {}))
+        if key in ("encoder", "learner"):
+            tree[key]["options"].update({**value.get("any", {}), **value.get(tree[key]["name"], {})})
+        elif key == "action_repeat":
+            tree["env"][key] = value.get(tree["env"]["task"])
         elif isinstance(value, dict):
-            branch = tree[key]["options"] if key == "learner" else tree[key]
-            branch.update(value)
+            tree[key].update(value)
         else:
             tree[key] = value

@@ -21,10 +21,11 @@ BENCHMARKS = {
     "mutations": "every file of a run damaged in many ways: what resumes exactly, and what is refused",
     "soak": "memory, descriptors and threads of a long run",
     "learning": "training time from pixels to a stated return, for the scale `cpu` and that of version 0.2.0",
+    "encoders": "how fast images and encoders of several sizes learn the state of a task, in seconds of CPU time",
     "peers": "decisions a second and replay memory beside Stable-Baselines3's SAC at the same sizes",
     "integrations": "algorithms of Stable-Baselines3 with a metric beside the plain ones",
 }
 """What each measures; the module of the same name has `measure(options) -> Table`."""
 
-ON_DEMAND = ("capacity", "kills", "mutations", "soak", "learning", "peers", "integrations")
+ON_DEMAND = ("capacity", "kills", "mutations", "soak", "learning", "encoders", "peers", "integrations")
 """Run only when named: one writes tens of gigabytes, two require Stable-Baselines3, the others take minutes to days."""

@@ -43,8 +43,8 @@ def bench(
     Args:
         names: update, head, replay, render, distractors, pipeline, scaling, flops (default: all of these, about 20
             minutes). On request only: capacity (fills the disk with up to a million frames), learning (trains for
-            hours; rerun the same command to continue), peers and integrations (require pamd[sb3]), and the
-            reliability tests kills, mutations and soak
+            hours; rerun the same command to continue), encoders (seven minutes), peers and integrations (require
+            pamd[sb3]), and the reliability tests kills, mutations and soak
         threads: CPU threads of torch (default: all cores)
         repetitions: measurements of each benchmark, after one warm-up
         json: directory for one JSON file per benchmark; kills continues from the file that is there
@@ -52,10 +52,10 @@ def bench(
         minutes: stop kills after this many minutes (default: 40)
         interruptions: stop kills after this many interruptions (default: 1000)
         decisions: budget of the run of soak (default: 20000)
-        tasks: tasks of learning (default: cartpole_swingup, reacher_easy, finger_spin, walker_walk)
+        tasks: tasks of learning (default: cartpole_swingup, reacher_easy, finger_spin, walker_walk) or of encoders
         settings: settings of learning: cpu is the scale, cpu-0.2 the scale as it was in version 0.2.0 (default: both)
         methods: methods of learning (default: sac, dbc-det+pamd, simsr+pamd)
-        seeds: seeds of learning, one run each (default: 0 1 2)
+        seeds: seeds of learning, one run each (default: 0 1 2), or of encoders (default: 0 1)
         limit_minutes: stop a run of learning after this much training time (default: 60)
         runs: directory of the run directories of learning (default: runs/bench-learning)
     """

@@ -34,7 +34,7 @@ class Setting:
 
 SCALES = {
     "paper": Setting(5, None, 15, "the paper's networks and budgets, 5 seeds"),
-    "cpu": Setting(3, 20_000, 7, "48x48, batch 64, 20,000 decisions, 3 seeds: hours on two cores"),
+    "cpu": Setting(3, 20_000, 7, "32x32, batch 64, 20,000 decisions, 3 seeds: hours on two cores"),
     "smoke": Setting(1, 80, 2, "80 decisions on 24x24, 1 seed: shows that everything runs, and nothing else"),
 }
 
