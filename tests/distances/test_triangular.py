@@ -23,13 +23,13 @@ def layer(d: int, factors: int, hidden: int = 3) -> tuple[Tensor, Tensor]:
 
 
 @pytest.mark.parametrize(("d", "factors"), [(1, 1), (2, 1), (4, 1), (3, 2)])
-@pytest.mark.parametrize("columns", [1, 2, 25])
+@pytest.mark.parametrize("units", [1, 4, 100])
 def test_gradcheck_of_every_output_alone_and_together(
-    d: int, factors: int, columns: int, monkeypatch: pytest.MonkeyPatch
+    d: int, factors: int, units: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    in_blocks_of(columns, monkeypatch)
+    in_blocks_of(units, monkeypatch)
     torch.manual_seed(0)
-    hidden = torch.randn(5, 3).double().requires_grad_()
+    hidden = torch.randn(5, 2, 3).double().requires_grad_()
     delta = torch.randn(5, factors, d).double().requires_grad_()
     rows = torch.tensor([3, 0])
     for pick in (slice(0, 1), slice(1, 2), slice(2, 3), slice(0, 3)):
@@ -43,7 +43,7 @@ def test_gradcheck_of_every_output_alone_and_together(
 @pytest.mark.parametrize("factors", [1, 3])
 def test_values_and_gradients_are_the_plain_formulas(d: int, factors: int) -> None:
     torch.manual_seed(0)
-    inputs = [torch.randn(4, 3), *layer(d, factors), torch.randn(4, factors, d)]
+    inputs = [torch.randn(4, 2, 3), *layer(d, factors), torch.randn(4, factors, d)]
     inputs = [x.detach().double().requires_grad_() for x in inputs]
     fused = fused_form(triangular_form, *inputs, 0.1, torch.tensor([2, 0]))
     plain = triangular_form(*inputs, 0.1, torch.tensor([2, 0]))
@@ -58,7 +58,7 @@ def test_values_and_gradients_are_the_plain_formulas(d: int, factors: int) -> No
 @pytest.mark.parametrize("frozen", [(), (0,), (1, 2), (3,)])
 def test_second_derivatives_of_every_output(frozen: tuple[int, ...]) -> None:
     torch.manual_seed(0)
-    inputs = [torch.randn(3, 3), *layer(3, 2, 3), torch.randn(3, 2, 3)]
+    inputs = [torch.randn(3, 2, 3), *layer(3, 2, 3), torch.randn(3, 2, 3)]
     inputs = [x.detach().double().requires_grad_(i not in frozen) for i, x in enumerate(inputs)]
     for pick in (slice(0, 1), slice(1, 2), slice(2, 3), slice(0, 3)):
         assert torch.autograd.gradgradcheck(
@@ -72,10 +72,10 @@ def test_second_derivative_where_one_input_depends_on_another() -> None:
     rows = torch.tensor([1])
 
     def value(x: Tensor, form: Callable[..., tuple[Tensor, ...]]) -> Tensor:
-        quadratic, norm, _ = form(x, weight, bias, x.square()[:, None], 0.1, rows)
+        quadratic, norm, _ = form(x, weight, bias, x.square()[:, :1], 0.1, rows)
         return (quadratic / norm).sum()
 
-    x = torch.randn(4, 3).double().requires_grad_()
+    x = torch.randn(4, 2, 3).double().requires_grad_()
     found = []
     for form in (functools.partial(fused_form, triangular_form), triangular_form):
         (slope,) = torch.autograd.grad(value(x, form), x, create_graph=True)
@@ -87,14 +87,14 @@ def test_no_pairs() -> None:
     weight, bias = layer(4, 1)
     quadratic, norm, wanted = fused_form(
         triangular_form,
-        torch.empty(0, 3).double(),
+        torch.empty(0, 2, 3).double(),
         weight,
         bias,
         torch.empty(0, 1, 4).double(),
         0.1,
         torch.empty(0, dtype=torch.long),
     )
-    assert (quadratic.shape, norm.shape, wanted.shape) == ((0,), (0,), (0, 1, 4, 4))
+    assert (quadratic.shape, norm.shape, wanted.shape) == ((0,), (0,), (0, 2, 1, 4, 4))
     (quadratic.sum() + norm.sum()).backward()
     assert weight.grad is not None
     assert not weight.grad.any()
@@ -103,7 +103,7 @@ def test_no_pairs() -> None:
 def test_a_frozen_layer_gets_no_gradient_and_changes_no_other() -> None:
     torch.manual_seed(0)
     (weight, bias), rows = layer(30, 1), torch.tensor([1])
-    hidden, delta = torch.randn(4, 3).double().requires_grad_(), torch.randn(4, 1, 30).double().requires_grad_()
+    hidden, delta = torch.randn(4, 2, 3).double().requires_grad_(), torch.randn(4, 1, 30).double().requires_grad_()
 
     def gradients(weight: Tensor, bias: Tensor) -> tuple[Tensor, ...]:
         value = sum(part.sum() for part in fused_form(triangular_form, hidden, weight, bias, delta, 0.1, rows))
@@ -112,9 +112,8 @@ def test_a_frozen_layer_gets_no_gradient_and_changes_no_other() -> None:
     torch.testing.assert_close(gradients(weight.detach(), bias.detach()), gradients(weight, bias))
 
 
-def in_blocks_of(columns: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(triangular, "_COLUMNS", columns)
-    monkeypatch.setattr(triangular, "_cached_blocks", functools.cache(triangular._cached_blocks.__wrapped__))
+def in_blocks_of(units: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(triangular, "_BLOCK_FLOATS", 16 * units)  # 5 pairs in both orders count as 16
 
 
 def test_a_distance_first_used_without_autograd_learns_afterwards() -> None:

@@ -7,7 +7,7 @@ from torch import Tensor, nn
 
 from pamd.errors import ConfigError
 
-__all__ = ["at_least_float32", "both_orders", "check_hidden", "pair_network", "rehu", "rehu_slope"]
+__all__ = ["at_least_float32", "both_orders", "check_hidden", "in_both_orders", "pair_network", "rehu", "rehu_slope"]
 
 
 def pair_network(latent_dim: int, hidden: int, outputs: int) -> nn.Sequential:
@@ -23,10 +23,13 @@ def pair_network(latent_dim: int, hidden: int, outputs: int) -> nn.Sequential:
 
 def both_orders(net: nn.Module, z: Tensor, z_prime: Tensor) -> Tensor:
     """net([z; z']) and net([z'; z]) in one pass. z, z_prime: [P, d] -> [2, P, outputs], float32 at least."""
-    forward = torch.cat([z, z_prime], dim=-1)
-    backward = torch.cat([z_prime, z], dim=-1)
-    output: Tensor = net(torch.cat([forward, backward]))
-    return at_least_float32(output).view(2, z.shape[0], output.shape[-1])
+    output: Tensor = net(in_both_orders(z, z_prime))
+    return at_least_float32(output).transpose(0, 1)
+
+
+def in_both_orders(z: Tensor, z_prime: Tensor) -> Tensor:
+    """[z; z'] and [z'; z]. z, z_prime: [P, d] -> [P, 2, 2d]."""
+    return torch.cat([z, z_prime, z_prime, z], dim=-1).view(z.shape[0], 2, 2 * z.shape[1])
 
 
 def at_least_float32(x: Tensor) -> Tensor:

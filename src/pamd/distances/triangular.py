@@ -1,8 +1,8 @@
 """The hot path: the last layer of a pair network and the quadratic forms of its triangular factors, in one operation.
 
-A packed triangle would have to be unpacked element by element, which takes as long as computing it. So the weights of
-the layer are unpacked instead, row by row, for a block of neighbouring columns at a time. The block of a factor then
-leaves the product as a plain matrix with a few zeros above its diagonal, and is used while it is in the cache.
+The factors stay packed, and one unit of the layer is one row of memory that holds this unit for all pairs. So whatever
+belongs to the rows or columns of a triangle is copied or summed in whole rows, which is fast, and no zero above a
+diagonal is computed. The layer is taken in blocks of neighboring units, each of which is used while it is in the cache.
 `fused_form` stands for a plain function (`triangular_form` in `pamd.py`). `tests/distances/test_triangular.py` compares
 the two. The plain function takes over wherever more than a first derivative is asked for.
 """
@@ -10,12 +10,13 @@ the two. The plain function takes over wherever more than a first derivative is 
 from __future__ import annotations
 
 import functools
+import itertools
 from collections.abc import Callable
-from itertools import pairwise
 from typing import Any
 
 import torch
 from torch import Tensor
+from torch.nn import functional as F
 
 from pamd.distances.derivatives import needs_plain, plain_gradients
 from pamd.distances.pairwise import rehu, rehu_slope
@@ -24,8 +25,8 @@ __all__ = ["floats_per_pair", "fused_form", "packed_size"]
 
 Plain = Callable[..., tuple[Tensor, Tensor, Tensor]]
 
-_COLUMNS = 25
-"""About how many columns a block has. Wider blocks compute more zeros, narrower ones make small products."""
+_BLOCK_FLOATS = 2**18
+"""At most how many floats a block has, for all pairs: 1 MB in float32. A block has one row of a triangle at least."""
 
 
 def packed_size(d: int) -> int:
@@ -34,17 +35,20 @@ def packed_size(d: int) -> int:
 
 
 def floats_per_pair(d: int, b: int) -> int:
-    """The memory of a pair's factors of b x b without a gradient: two blocks, in two orders."""
-    return 4 * d * min(b, 2 * _COLUMNS)
+    """The memory of a pair without a gradient: its factors of b x b in one block, three times, in two orders.
+
+    `all_pairs` computes as many pairs at once as fit. A block then has a few rows of a triangle.
+    """
+    return 6 * min(packed_size(b) * (d // b), 8 * b)
 
 
 def fused_form(
     plain: Plain, hidden: Tensor, weight: Tensor, bias: Tensor, delta: Tensor, epsilon: float, rows: Tensor
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """What `plain` returns for the other arguments: sum_k |L_k^T delta_k|^2 [N], sum_k |L_k|_F^2 [N], L [m, K, d, d].
+    """What `plain` returns for the other arguments: sum |L_k^T delta_k|^2 [P], sum |L_k|_F^2 [P], L [m, 2, K, d, d].
 
-    hidden [N, h] times weight [K d(d+1)/2, h] plus bias is packed row-major. The diagonals are its ReHU plus epsilon.
-    delta: [N, K, d]. The factors L are those of the distinct `rows` [m].
+    The sums run over the K factors in both orders. hidden [P, 2, h] times weight [K d(d+1)/2, h] plus bias is packed
+    row-major. The diagonals are its ReHU plus epsilon. delta: [P, K, d]. The factors are those of the distinct `rows`.
     """
     dtype = torch.promote_types(delta.dtype, hidden.dtype)
     tensors = [x.to(dtype) for x in (hidden, weight, bias, delta)]
@@ -57,57 +61,61 @@ def fused_form(
 
 
 class _Block:
-    """Columns `first` to `stop` of every factor, from row `first` down: [K, d - first, stop - first]."""
+    """Neighboring units of the layer: whole rows of the packed triangles. Triangle k has rows k d to k d + d - 1."""
 
-    def __init__(self, first: int, stop: int, d: int, factors: int, device: torch.device) -> None:
-        self.columns, self.below = slice(first, stop), slice(first, d)
-        self._shape = (factors, d - first, stop - first)
-        width = self._width = stop - first
-        row, column = (torch.arange(first, end, device=device) for end in (d, stop))
-        self._packed = (_start_of(row)[:, None] + column).flatten()
-        # The first rows are a square on the diagonal. The entries above the diagonal are not in the packed layer.
-        lower, above = (
-            torch.tril_indices(width, width, device=device),
-            torch.triu_indices(width, width, 1, device=device),
-        )
-        self._lower, self._above = (index[0] * width + index[1] for index in (lower, above))
-        self._square = width * width
+    def __init__(self, row: Tensor, column: Tensor, start: int) -> None:
+        """row, column [u]: where the units stand in the triangles; start: the place of the first in the layer."""
+        self.units = slice(start, start + len(row))
+        self.rows, self._row, self._row_starts = _counted(row)
+        self.columns, self._column, self._column_starts = _counted(column)
+        self._by_row = torch.arange(len(row), device=row.device)
+        self._by_column = torch.argsort(column, stable=True)
+        self.diagonal = (row == column).nonzero().squeeze(1)
 
-    def gather(self, packed: Tensor) -> Tensor:
-        """The units of the block from a packed layer, 0 above the diagonal: [K d(d+1)/2, ...] -> [K units, ...]."""
-        units: Tensor = packed.unflatten(0, (self._shape[0], -1)).index_select(1, self._packed)
-        return units.index_fill_(1, self._above, 0).flatten(0, 1)
+    def of_rows(self, values: Tensor) -> Tensor:
+        """Each unit's value of its row: [K d, N] -> [u, N]."""
+        return values[self.rows].index_select(0, self._row)
 
-    def scatter(self, units: Tensor, packed: Tensor) -> None:
-        """Write the units to their places in a packed layer. Those above the diagonal are dropped."""
-        packed, units = (x.unflatten(0, (self._shape[0], -1)) for x in (packed, units))
-        packed.index_copy_(1, self._packed[self._lower], units.index_select(1, self._lower))
-        packed.index_copy_(1, self._packed[self._square :], units[:, self._square :])
+    def of_columns(self, values: Tensor) -> Tensor:
+        """Each unit's value of its column: [K d, N] -> [u, N]."""
+        return values[self.columns].index_select(0, self._column)
 
-    def matrices(self, units: Tensor) -> Tensor:
-        """[N, K units] -> [N, K, rows, columns]"""
-        return units.view(len(units), *self._shape)
+    def row_sums(self, units: Tensor) -> Tensor:
+        """[u, N] -> [rows, N]"""
+        return F.embedding_bag(self._by_row, units, self._row_starts, mode="sum")
 
-    def diagonal(self, L: Tensor) -> Tensor:
-        """[N, K, rows, columns] -> a view [N, K, columns]."""
-        return L[:, :, : self._width].diagonal(dim1=2, dim2=3)
+    def column_sums(self, units: Tensor) -> Tensor:
+        """[u, N] -> [columns, N]"""
+        return F.embedding_bag(self._by_column, units, self._column_starts, mode="sum")
+
+
+def _counted(index: Tensor) -> tuple[slice, Tensor, Tensor]:
+    """The range of an index [u], the index within it, and where each value of the range begins in sorted order."""
+    first, last = int(index.min()), int(index.max())
+    within = index - first
+    counts = torch.bincount(within)
+    return slice(first, last + 1), within, counts.cumsum(0) - counts
 
 
 @functools.lru_cache(maxsize=8)
-def _cached_blocks(d: int, factors: int, device: torch.device) -> list[_Block]:
-    count = max(1, round(d / _COLUMNS))
-    edges = [round(k * d / count) for k in range(count + 1)]
-    return [_Block(first, stop, d, factors, device) for first, stop in pairwise(edges)]
+def _cached_blocks(d: int, factors: int, units: int, device: torch.device) -> list[_Block]:
+    """Blocks of at most `units` units, or of one row."""
+    row, column = torch.tril_indices(d, d, device=device)
+    first = d * torch.arange(factors, device=device)[:, None]
+    row, column = (row + first).flatten(), (column + first).flatten()
+    starts, ends = [0], torch.arange(1, d + 1).repeat(factors).cumsum(0).tolist()
+    for end, after in itertools.pairwise(ends):
+        if after - starts[-1] > units:
+            starts.append(end)
+    sizes = [stop - start for start, stop in zip(starts, [*starts[1:], ends[-1]], strict=True)]
+    return [_Block(r, c, s) for r, c, s in zip(row.split(sizes), column.split(sizes), starts, strict=True)]
 
 
 def _blocks(delta: Tensor) -> list[_Block]:
-    """The blocks of the factors for delta [N, K, d]."""
-    return _cached_blocks(delta.shape[2], delta.shape[1], delta.device)
-
-
-def _start_of(row: Tensor) -> Tensor:
-    """The index at which a row of a packed triangle begins."""
-    return row * (row + 1) // 2
+    """The blocks of the factors for delta [P, K, d]."""
+    pairs, factors, d = delta.shape
+    # A power of two, so that nearby numbers of pairs share their blocks.
+    return _cached_blocks(d, factors, _BLOCK_FLOATS >> max(0, 2 * pairs - 1).bit_length(), delta.device)
 
 
 class _FusedForm(torch.autograd.Function):
@@ -123,25 +131,29 @@ class _FusedForm(torch.autograd.Function):
         differentiable: bool,
         plain: Plain,
     ) -> tuple[Tensor, Tensor, Tensor]:
-        y, diagonal = torch.empty_like(delta), torch.empty_like(delta)  # diagonal: before ReHU
-        squared_norm = delta.new_zeros(len(delta))
-        factors = delta.new_zeros(len(rows), *delta.shape[1:], delta.shape[2])
+        pairs, both = len(delta), hidden.flatten(0, 1)  # [N, h], N = 2 P: the two orders of a pair are neighbors
+        across = delta.flatten(1).T.repeat_interleave(2, 1)  # [K d, N]
+        y, diagonal = torch.zeros_like(across), torch.empty_like(across)  # diagonal: before ReHU
+        squared_norm = delta.new_zeros(2 * pairs)
+        columns = _in_both_orders(rows)
+        picked = delta.new_empty(len(weight), len(columns))
         kept = []
         for block in _blocks(delta):
-            block_weight = block.gather(weight)
-            L = block.matrices(torch.addmm(block.gather(bias), hidden, block_weight.T))
-            on_diagonal = block.diagonal(L)
-            diagonal[..., block.columns] = on_diagonal
-            on_diagonal.copy_(rehu(diagonal[..., block.columns]) + epsilon)
-            y[..., block.columns] = (delta[..., None, block.below] @ L).squeeze(-2)  # L^T delta
-            squared_norm += torch.linalg.vector_norm(L, dim=(1, 2, 3)).square()
-            factors[..., block.below, block.columns] = L[rows]
+            L = torch.addmm(bias[block.units, None], weight[block.units], both.T)  # [u, N]
+            diagonal[block.rows] = L.index_select(0, block.diagonal)
+            L.index_copy_(0, block.diagonal, rehu(diagonal[block.rows]) + epsilon)
+            spread = block.of_rows(across).mul_(L)
+            y[block.columns] += block.column_sums(spread)  # L^T delta
+            squared_norm += torch.mul(L, L, out=spread).sum(0)
+            picked[block.units] = L.index_select(1, columns)
             if differentiable:
-                kept += [L, block_weight]
-        ctx.save_for_backward(hidden, weight, bias, delta, rows, y, diagonal, *kept)
+                kept.append(L)
+        ctx.save_for_backward(hidden, weight, bias, delta, rows, across, y, diagonal, *kept)
         ctx.set_materialize_grads(False)
         ctx.epsilon, ctx.plain = epsilon, plain
-        return y.square().sum((1, 2)), squared_norm, factors
+        quadratic = y.square().sum(0)
+        factors = _unpacked(picked, *delta.shape[1:])
+        return _of_pairs(quadratic), _of_pairs(squared_norm), factors.view(len(rows), 2, *factors.shape[1:])
 
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor | None) -> tuple[Tensor | None, ...]:
@@ -156,6 +168,36 @@ class _FusedForm(torch.autograd.Function):
         return (*found, None, None, None, None)
 
 
+def _of_pairs(x: Tensor) -> Tensor:
+    """The sum over both orders: [..., 2 P] -> [..., P]."""
+    return x[..., ::2] + x[..., 1::2]
+
+
+def _in_both_orders(rows: Tensor) -> Tensor:
+    """Where both orders of the pairs `rows` [m] stand among all 2 P -> [2 m]."""
+    return torch.stack([2 * rows, 2 * rows + 1], 1).flatten()
+
+
+def _unpacked(packed: Tensor, factors: int, d: int) -> Tensor:
+    """[K d(d+1)/2, n] -> [n, K, d, d], 0 above the diagonal."""
+    L = packed.new_zeros(packed.shape[1], factors * d * d)
+    return L.index_copy_(1, _places(d, factors, packed.device), packed.T).view(len(L), factors, d, d)
+
+
+def _packed(L: Tensor) -> Tensor:
+    """[n, K, d, d] -> [K d(d+1)/2, n]"""
+    packed: Tensor = L.flatten(1).index_select(1, _places(L.shape[-1], L.shape[1], L.device)).T
+    return packed
+
+
+@functools.lru_cache(maxsize=8)
+def _places(d: int, factors: int, device: torch.device) -> Tensor:
+    """Where the entries of the packed triangles stand in their matrices."""
+    row, column = torch.tril_indices(d, d, device=device)
+    places: Tensor = (row * d + column + d * d * torch.arange(factors, device=device)[:, None]).flatten()
+    return places
+
+
 def _fused_gradients(
     saved: tuple[Tensor, ...],
     layer_needed: bool,
@@ -164,22 +206,26 @@ def _fused_gradients(
     grad_factors: Tensor | None,
 ) -> list[Tensor | None]:
     """The gradients of hidden, weight, bias and delta. The layer's are a third of the work, so only where needed."""
-    hidden, weight, _, delta, rows, y, diagonal, *kept = saved
-    grad_y = torch.zeros_like(y) if grad_quadratic is None else y * (2 * grad_quadratic[:, None, None])
-    times = 0.0 if grad_norm is None else 2 * grad_norm[:, None, None, None]
+    hidden, weight, bias, delta, rows, across, y, diagonal, *kept = saved
+    grad_y = torch.zeros_like(y) if grad_quadratic is None else y * (2 * grad_quadratic).repeat_interleave(2)
+    times = None if grad_norm is None else (2 * grad_norm).repeat_interleave(2)
     slope = rehu_slope(diagonal)
-    grad_hidden, grad_delta, ones = torch.zeros_like(hidden), torch.zeros_like(delta), hidden.new_ones(len(hidden))
-    grad_weight, grad_bias = (torch.empty_like(weight), weight.new_empty(len(weight))) if layer_needed else (None, None)
-    for block, L, block_weight in zip(_blocks(delta), kept[::2], kept[1::2], strict=True):
-        part = grad_y[..., block.columns]
-        grad_delta[..., block.below] += (part[..., None, :] @ L.mT).squeeze(-2)  # six times as fast as L @ part
-        grad_L = (L * times).addcmul_(delta[..., block.below, None], part[..., None, :])
-        if grad_factors is not None:
-            grad_L[rows] += grad_factors[..., block.below, block.columns]
-        block.diagonal(grad_L).mul_(slope[..., block.columns])
-        units = grad_L.flatten(1)
-        torch.addmm(grad_hidden, units, block_weight, out=grad_hidden)
+    picked, columns = None if grad_factors is None else _packed(grad_factors.flatten(0, 1)), _in_both_orders(rows)
+    both = hidden.flatten(0, 1)
+    grad_both, grad_across = torch.zeros_like(both), torch.empty_like(across)
+    grad_weight, grad_bias = (torch.empty_like(weight), torch.empty_like(bias)) if layer_needed else (None, None)
+    for block, L in zip(_blocks(delta), kept, strict=True):
+        spread = block.of_columns(grad_y)
+        grad_L = block.of_rows(across).mul_(spread)
+        grad_across[block.rows] = block.row_sums(spread.mul_(L))
+        if times is not None:
+            grad_L.addcmul_(L, times)
+        if picked is not None:
+            grad_L.index_add_(1, columns, picked[block.units])
+        grad_L.index_copy_(0, block.diagonal, grad_L.index_select(0, block.diagonal) * slope[block.rows])
+        grad_both.addmm_(grad_L.T, weight[block.units])
         if grad_weight is not None and grad_bias is not None:
-            block.scatter(units.T @ hidden, grad_weight)
-            block.scatter(units.T @ ones, grad_bias)
-    return [grad_hidden, grad_weight, grad_bias, grad_delta]
+            torch.mm(grad_L, both, out=grad_weight[block.units])
+            torch.sum(grad_L, 1, out=grad_bias[block.units])
+    grad_delta = _of_pairs(grad_across).T.reshape(delta.shape)
+    return [grad_both.view_as(hidden), grad_weight, grad_bias, grad_delta]
