@@ -108,7 +108,7 @@ class Conv(Encoder[ConvConfig]):
 
     @property
     def _dtype(self) -> torch.dtype:
-        return next(self.parameters()).dtype
+        return self.head.weight.dtype  # type: ignore[return-value]
 
     def weights_and_biases(self) -> tuple[list[Tensor], list[Tensor]]:
         """[O, C, 3, 3] and [O], one of each per layer, for pixels in [0, 1]."""

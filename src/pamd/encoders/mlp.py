@@ -51,7 +51,7 @@ class Mlp(Encoder[MlpConfig]):
         initialise(self)
 
     def prepare(self, obs: Tensor) -> Tensor:
-        dtype = next(self.parameters()).dtype
+        dtype: torch.dtype = self.head.weight.dtype  # type: ignore[assignment]
         return obs.to(dtype) / 255 if obs.dtype == torch.uint8 else obs.to(dtype)
 
     def trunk(self, obs: Tensor) -> Tensor:
