@@ -41,6 +41,11 @@ def on_files(files: Files, config: Any) -> Files:
     return files
 
 
+def on_page_content(html: str, page: Any, config: Any, files: Files) -> str:
+    """A pipe inside code inside a table is written `\\|`, and this Markdown keeps the backslash, unlike others."""
+    return re.sub(r"<td>.*?</td>", lambda cell: cell[0].replace("\\|", "|"), html, flags=re.DOTALL)
+
+
 def relinked(text: str, page: str, source: Path) -> tuple[str, set[Path]]:
     """`text` with links that work on the site, and the files outside docs/ that it links to."""
     outside = {str(ROOT / name): uri for uri, name in OUTSIDE.items()}
@@ -53,7 +58,8 @@ def relinked(text: str, page: str, source: Path) -> tuple[str, set[Path]]:
             return found[0]
         path = Path(os.path.normpath(source.parent / bare))
         if path.is_dir():
-            return label if label.startswith("`") else f"{label} (`{path.relative_to(ROOT)}`)"
+            name = str(path.relative_to(ROOT))
+            return f"`{name}`" if label.strip("`") == name else f"{label} (`{name}`)"
         if str(path) in outside:
             uri = outside[str(path)]
         elif path.is_relative_to(HERE) and path.suffix not in (".py", ".ipynb"):

@@ -76,6 +76,12 @@ def test_every_page_is_in_the_navigation_of_the_site() -> None:
     assert [page for page in pages if f" {page}\n" not in navigation] == []
 
 
+def test_the_site_shows_a_pipe_in_a_table_without_its_backslash() -> None:
+    pytest.importorskip("mkdocs", reason="pip install 'pamd[docs]'")
+    html = script("hooks").on_page_content("<td><code>memory\\|mmap</code></td><p>a \\| b</p>", None, None, None)
+    assert html == "<td><code>memory|mmap</code></td><p>a \\| b</p>"
+
+
 def test_every_direct_dependency_is_pinned() -> None:
     import tomllib
 

@@ -16,7 +16,7 @@ from pamd.cli.signature import Option, description
 from pamd.cli.signature import options as read_options
 from pamd.errors import ConfigError, UnknownNameError, nearest
 
-__all__ = ["bind", "parser"]
+__all__ = ["bind", "grouped", "parser"]
 
 RENAMED = {
     "root": "runs",
@@ -53,13 +53,19 @@ def parser(prog: str, function: Callable[..., Any], groups: Mapping[str, Sequenc
         add_help=False,
         formatter_class=_Help,
     )
-    boxes: dict[str, Any] = {}
-    for option in sorted(known, key=lambda one: _rank(one, groups or {})):
-        title = "arguments" if option.positional else option.group
-        if title not in boxes:
-            boxes[title] = made.add_argument_group(title)
-        _add(boxes[title], option)
+    for title, members in grouped(known, groups).items():
+        box = made.add_argument_group(title)
+        for option in members:
+            _add(box, option)
     return made
+
+
+def grouped(known: Sequence[Option], groups: Mapping[str, Sequence[str]] | None = None) -> dict[str, list[Option]]:
+    """The options by the title of their group, in the order of the help."""
+    found: dict[str, list[Option]] = {}
+    for option in sorted(known, key=lambda one: _rank(one, groups or {})):
+        found.setdefault("arguments" if option.positional else option.group, []).append(option)
+    return found
 
 
 def bind(
@@ -129,12 +135,12 @@ def _check_flags(reader: Parser, options: Sequence[Option], words: Sequence[str]
 
 
 def _add(box: Any, option: Option) -> None:
-    text = option.meaning + (f" (default: {option.shown_default})" if option.shown_default else "")
+    text = option.help + (f" (default: {option.shown_default})" if option.shown_default else "")
     text = text.replace("%", "%%")
     common: dict[str, Any] = {"default": argparse.SUPPRESS, "dest": ".".join(option.path)}
     if option.kind is bool:
         if option.default:
-            box.add_argument(option.flag, action="store_false", help=f"do not {text}", **common)
+            box.add_argument(option.flag, action="store_false", help=text, **common)
             box.add_argument(f"--{option.name}", action="store_true", help=argparse.SUPPRESS, **common)
         else:
             box.add_argument(option.flag, action="store_true", help=text, **common)

@@ -71,6 +71,11 @@ class Option:
         return self.metavar if self.positional else self.flag
 
     @property
+    def help(self) -> str:
+        """The meaning of its flag; a `--no-` flag has the opposite meaning of the parameter."""
+        return f"do not {self.meaning}" if self.kind is bool and self.default else self.meaning
+
+    @property
     def required(self) -> bool:
         return self.default is MISSING
 
