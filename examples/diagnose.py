@@ -12,7 +12,7 @@ from typing import Any
 
 import pamd
 from pamd import diagnostics
-from pamd.report.diagnosed import draw
+from pamd.report.diagnostics import draw
 
 
 def main(root: Path, decisions: int, steps: int) -> None:

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from pamd.cli.main import main
-from pamd.report.diagnosed import read_section
+from pamd.report.diagnostics import read_section
 
 SMALL = ["--latent-dim", "6", "--transitions", "20", "--threads", "1"]
 

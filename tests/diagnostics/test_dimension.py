@@ -14,7 +14,7 @@ from pamd.diagnostics.least_distortion import least_distortions
 from pamd.diagnostics.matching import match
 from pamd.diagnostics.space import quotient, space_of
 from pamd.errors import ConfigError, UnknownNameError
-from pamd.report.diagnosed import draw
+from pamd.report.diagnostics import draw
 
 SMALL = {
     "corridor": exact.grid_world("...G"),

@@ -11,7 +11,7 @@ from pamd import diagnostics, exact
 from pamd.diagnostics.embedding import embed, relative_residual
 from pamd.diagnostics.matching import match
 from pamd.errors import ConfigError, MDPError, UnknownNameError
-from pamd.report.diagnosed import draw
+from pamd.report.diagnostics import draw
 
 SMALL = {"line": exact.garnet(6, rng=np.random.default_rng(0))}
 

@@ -19,7 +19,7 @@ from pamd.distances import DISTANCES, Distance, Laws
 from pamd.distances.base import NoOptions
 from pamd.envs import EnvConfig, make_env
 from pamd.errors import CheckpointError, ConfigError, ReplayError, RunError, ShapeError, UnknownNameError
-from pamd.report.diagnosed import draw, read_section
+from pamd.report.diagnostics import draw, read_section
 from pamd.training import load, train
 from pamd.training.config import prepare
 

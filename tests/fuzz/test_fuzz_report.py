@@ -17,7 +17,7 @@ from tests.report.runs import write_first_layout, write_run
 from pamd import published
 from pamd.report import inference, page, paper, results
 from pamd.report.aggregate import compare_found
-from pamd.report.diagnosed import parse_section
+from pamd.report.diagnostics import parse_section
 from pamd.report.load import load_run, read_runs
 
 PAPER = published.load("table1")

@@ -164,7 +164,7 @@ def _run(
     import torch
 
     from pamd import diagnostics
-    from pamd.report import diagnosed
+    from pamd.report import diagnostics as drawings
 
     torch.set_num_threads(threads or available_threads())
     with Steps() as progress:
@@ -181,7 +181,7 @@ def _run(
         if stopped and not (getattr(result, "curves", ()) or getattr(result, "cells", ())):
             raise RunInterrupted("interrupted before anything was finished")
         diagnostics.save(result, place)
-        section = diagnosed.draw(place)
+        section = drawings.draw(place)
         progress.say(section.text())
         progress.say(f"{place}")
     if stopped:

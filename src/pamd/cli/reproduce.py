@@ -17,7 +17,7 @@ from pamd.durable import check_directory
 from pamd.errors import ConfigError, RunError, UnknownNameError
 from pamd.experiments import EXPERIMENTS, SCALES, Experiment
 from pamd.report import results
-from pamd.report.diagnosed import draw
+from pamd.report.diagnostics import draw
 from pamd.sweep import Job
 from pamd.sweep.state import read_state
 from pamd.training.threads import available_threads

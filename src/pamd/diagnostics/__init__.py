@@ -1,6 +1,6 @@
-"""Does the distance shape the encoder? Instruments for a run of one's own, and for exact ground truth.
+"""Does the distance shape the encoder? Instruments for your own runs, and for exact ground truth.
 
-Every instrument returns a frozen dataclass; `save` writes it, `pamd.report.diagnosed.draw` makes figures of the files.
+Every instrument returns a frozen dataclass. `save` writes it to files, and `pamd.report.diagnostics.draw` draws them.
 """
 
 from __future__ import annotations

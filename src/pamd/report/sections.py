@@ -12,7 +12,7 @@ from urllib.parse import quote
 
 from pamd.errors import RunError
 from pamd.report import files
-from pamd.report.diagnosed import Section, parse_section
+from pamd.report.diagnostics import Section, parse_section
 from pamd.report.markup import anchor, escaped, figure, note
 from pamd.report.run import Run, Unreadable
 from pamd.report.text import file_name

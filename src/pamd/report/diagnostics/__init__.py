@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from pamd.errors import UnknownNameError
-from pamd.report.diagnosed import dimension, exact, geometry, latents, residual
-from pamd.report.diagnosed.section import Section, load, parse_section, read_section
+from pamd.report.diagnostics import dimension, exact, geometry, latents, residual
+from pamd.report.diagnostics.section import Section, load, parse_section, read_section
 from pamd.report.figure import page_style
 
 __all__ = ["Section", "draw", "parse_section", "read_section"]

@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from pamd.report.diagnosed.dimension import sizes
-from pamd.report.diagnosed.section import Picture, Section, number
+from pamd.report.diagnostics.dimension import sizes
+from pamd.report.diagnostics.section import Picture, Section, number
 from pamd.report.figure import colour, save_figure
 from pamd.table import Table
 
