@@ -1,4 +1,4 @@
-"""DQN from pixels in one file, with a behavioural metric on its encoder: every step of the update in sight.
+"""DQN from pixels in one file, with a behavioral metric on its encoder: every step of the update in sight.
 
     python examples/cleanrl_style_dqn.py --game breakout --method mico --steps 100000      # pip install MinAtar
     python examples/cleanrl_style_dqn.py --game corridor --method simsr+pamd --steps 4000  # needs no other package

@@ -1,4 +1,4 @@
-"""SAC from pixels in one file, with a behavioural metric on the critic's encoder: every step of the update in sight.
+"""SAC from pixels in one file, with a behavioral metric on the critic's encoder: every step of the update in sight.
 
     python examples/cleanrl_style_sac.py --task cartpole_swingup --method simsr+pamd --steps 50000
     python examples/cleanrl_style_sac.py --method none                # the same without any representation loss

@@ -1,4 +1,4 @@
-"""Learning curves of Stable-Baselines3 with and without a behavioural metric, one run directory for each curve.
+"""Learning curves of Stable-Baselines3 with and without a behavioral metric, one run directory for each curve.
 
     python examples/sb3_curves.py                                     # every task, method and seed, one after the other
     python examples/sb3_curves.py cartpole_swingup simsr+pamd 0       # one of them

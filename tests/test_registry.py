@@ -37,7 +37,7 @@ def install(folder: Path, module: str, source: str, entry: str, group: str = "pa
 def test_a_name_is_taken_once():
     registry = Registry("animal", "pamd.operators")
     registry.register("lion")("the first")
-    with pytest.raises(ConfigError, match="animal 'lion' is registered already, by 'the first'"):
+    with pytest.raises(ConfigError, match="animal 'lion' is already registered by 'the first'"):
         registry.register("lion")("the second")
     assert registry.get("lion") == "the first"
     registry.unregister("lion")
@@ -57,7 +57,7 @@ def test_the_same_definition_may_register_again():
     registry.register("lion")(again)
     assert registry.get("lion") is again
     for other in (define("elsewhere"), define("notebook", "Tiger")):
-        with pytest.raises(ConfigError, match="registered already"):
+        with pytest.raises(ConfigError, match="already registered"):
             registry.register("lion")(other)
     assert registry.get("lion") is again
 

@@ -1,4 +1,4 @@
-"""PAMD: the pairwise adaptive Mahalanobis distance, and the laboratory for behavioural-metric representations."""
+"""PAMD: the pairwise adaptive Mahalanobis distance, and the laboratory for behavioral-metric representations."""
 
 from __future__ import annotations
 

@@ -38,7 +38,7 @@ C = TypeVar("C")
 
 @dataclass(frozen=True)
 class Part(ABC):
-    """A registered thing by name, with its typed options. A subclass is final; it says which registry it names.
+    """A registered thing by name, with its typed options. A subclass is final; it states which registry it names.
 
     `options` may be given as a mapping. It becomes the part's own record, with every default written out.
     """
@@ -56,7 +56,7 @@ class Part(ABC):
 
     @property
     def cls(self) -> Any:
-        """The class that the name stands for."""
+        """The class of this name."""
         return self.registry.get(self.name)
 
 
@@ -112,7 +112,7 @@ def apply_settings(cls: type[Any], tree: dict[str, Any], settings: Sequence[str]
     """Change the tree of a `cls` in place: dotted keys, JSON values or plain words: "method.objective.pairing=all".
 
     The word `options` may be left out of a key: `learner.batch` is `learner.options.batch`. Another name of a part
-    brings that part's own default options; names are set first, whatever the order.
+    brings that part's own default options; names are set first, in any order of the settings.
     """
     pairs = [setting.partition("=") for setting in settings]
     for key, equals, _ in pairs:
@@ -153,7 +153,7 @@ def _is_part(kind: Any) -> bool:
 
 
 def _field_type(kind: Any, name: str) -> Any:
-    """The record that a field holds; None where it holds something else."""
+    """The record that a field holds; None if it holds something else."""
     if not dataclasses.is_dataclass(kind):
         return None
     hint = _type_hints(kind)[name]
@@ -227,7 +227,7 @@ def check_choice(what: str, name: str, value: str, choices: tuple[str, ...]) -> 
 
 
 def _reject_unknown_keys(cls: Any, data: Any, what: str) -> None:
-    """Walk the types beside the data: pydantic itself passes over unknown keys of plain dataclasses."""
+    """Walk types and data together: pydantic itself ignores unknown keys of plain dataclasses."""
     if isinstance(data, list):
         for item in data:
             for part in typing.get_args(cls):

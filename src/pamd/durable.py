@@ -17,7 +17,7 @@ def check_directory(path: Path, what: str) -> None:
     while not there.exists() and there != there.parent:
         there = there.parent
     if not there.is_dir():
-        raise ResourceError(f"{what} {path} cannot be a directory: {there} is a file")
+        raise ResourceError(f"{what} {path} must be a directory, but {there} is a file")
     if not os.access(there, os.W_OK | os.X_OK):
         raise ResourceError(f"{what} {path} cannot be written: no permission in {there}")
 

@@ -102,7 +102,7 @@ class PluginWarning(UserWarning):
 
 
 def nearest(name: object, choices: Iterable[str]) -> str | None:
-    """The choice most like `name`, whatever its case; None if no choice is close."""
+    """The choice most similar to `name`, ignoring case; None if no choice is close."""
     by_lower = {choice.lower(): choice for choice in choices}
     found = difflib.get_close_matches(str(name).lower(), list(by_lower), n=1, cutoff=0.7)
     return by_lower[found[0]] if found else None

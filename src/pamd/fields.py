@@ -14,7 +14,7 @@ C = TypeVar("C", bound=type[Any])
 
 
 def explained(record: C) -> C:
-    """Decorator of a dataclass: `help(record)` also shows the string that stands below each field.
+    """Decorator of a dataclass: `help(record)` also shows the string below each field.
 
     Python drops these strings. They are read from the source when somebody asks for help, not at import.
     """
@@ -24,7 +24,7 @@ def explained(record: C) -> C:
 
 
 def field_docs(record: type[Any]) -> dict[str, str]:
-    """The string below each field of a dataclass, inherited ones included; "" where there is none."""
+    """The string below each field of a dataclass, inherited ones included; "" if there is none."""
     found: dict[str, str] = {}
     for cls in reversed(record.__mro__):
         if dataclasses.is_dataclass(cls):

@@ -1,4 +1,4 @@
-"""Weight initialisation: orthogonal linear layers, delta-orthogonal convolutions, zero biases; or PyTorch's default."""
+"""Weight initialization: orthogonal linear layers, delta-orthogonal convolutions, zero biases; or PyTorch's default."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ Initialisation = Literal["orthogonal", "pytorch"]
 
 
 def initialise(module: nn.Module) -> None:
-    """Initialise every linear and convolutional layer below `module`."""
+    """Initialize every linear and convolutional layer below `module`."""
     for layer in module.modules():
         if isinstance(layer, nn.Linear):
             nn.init.orthogonal_(layer.weight)
             nn.init.zeros_(layer.bias)
         elif isinstance(layer, nn.Conv2d):
-            # Delta-orthogonal: only the kernel's centre has weight, so the layer keeps the signal's norm.
+            # Delta-orthogonal: only the kernel's center has weight, so the layer keeps the signal's norm.
             assert layer.bias is not None
             nn.init.zeros_(layer.weight)
             middle = layer.kernel_size[0] // 2

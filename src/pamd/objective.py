@@ -65,7 +65,7 @@ def metric_loss(
     """The weighted metric loss of a batch with the penalty; gradients reach only `latents.z` and `distance`.
 
     `target_distance` measures next states (default: `distance`, without gradient). `generator` draws the pairs
-    and what a randomised penalty needs; without one, torch's global generator does. Either distance may be wrapped
+    and what a randomized penalty needs; without one, torch's global generator does. Either distance may be wrapped
     (DistributedDataParallel, torch.compile): the measured side then runs through the wrapper, the target side does not.
     """
     objective = objective or Objective()
@@ -132,7 +132,7 @@ def _measure(
 
 
 def _pair_weight(latents: Latents, pairs: Pairs) -> Tensor | None:
-    """The mean of the two sample weights of each pair: [P], or None where the batch has no weights."""
+    """The mean of the two sample weights of each pair: [P], or None if the batch has no weights."""
     if latents.weight is None:
         return None
     weight = latents.weight.detach()
@@ -140,7 +140,7 @@ def _pair_weight(latents: Latents, pairs: Pairs) -> Tensor | None:
 
 
 def _regress(value: Tensor, target: Tensor, regression: str, weight: Tensor | None) -> Tensor:
-    """The mean over pairs (and coordinates) -> []. weight [P]: relative to its mean; 0 where all weights are 0."""
+    """The mean over pairs (and coordinates) -> []. weight [P]: relative to its mean; 0 if all weights are 0."""
     error = F.mse_loss if regression == "mse" else F.smooth_l1_loss
     if weight is None:
         return error(value, target)

@@ -1,4 +1,4 @@
-"""Descent steps, optimiser states and slow copies: what learners and representations share."""
+"""Descent steps, optimizer states and slow copies: what learners and representations share."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ class _Adam(torch.optim.Adam):
 
 
 def descend(losses: Sequence[Loss], optimisers: Sequence[torch.optim.Optimizer]) -> None:
-    """One step of the optimisers on the sum of the losses. Parameters outside the optimisers get no gradient."""
+    """One step of the optimizers on the sum of the losses. Parameters outside the optimizers get no gradient."""
     parameters = {id(p): p for o in optimisers for group in o.param_groups for p in group["params"]}
     for parameter in parameters.values():
         parameter.grad = None
@@ -91,7 +91,7 @@ def descend(losses: Sequence[Loss], optimisers: Sequence[torch.optim.Optimizer])
 
 
 def load_optimiser(optimiser: torch.optim.Optimizer, tensors: Mapping[str, Tensor]) -> None:
-    """Load a state whose names end in ".INDEX.FIELD"; CheckpointError where a tensor does not fit its parameter."""
+    """Load a state whose names end in ".INDEX.FIELD"; CheckpointError if a tensor does not fit its parameter."""
     parameters = {str(i): p for i, p in enumerate(p for group in optimiser.param_groups for p in group["params"])}
     state: dict[int, dict[str, Tensor]] = {}
     for name, value in tensors.items():
@@ -109,7 +109,7 @@ def load_optimiser(optimiser: torch.optim.Optimizer, tensors: Mapping[str, Tenso
 
 
 def slow_copy(network: Network) -> Network:
-    """A copy that no optimiser trains, in evaluation mode; `follow` moves it."""
+    """A copy that no optimizer trains, in evaluation mode; `follow` moves it."""
     return copy.deepcopy(network).requires_grad_(False).eval()
 
 

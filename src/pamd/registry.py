@@ -43,7 +43,7 @@ class Registry(Generic[T]):
 
         def add(thing: T) -> T:
             if name in self._entries and not _same_definition(self._entries[name], thing):
-                raise ConfigError(f"{self.kind} {name!r} is registered already, by {self._entries[name]!r}")
+                raise ConfigError(f"{self.kind} {name!r} is already registered by {self._entries[name]!r}")
             self._entries[name] = thing
             record = getattr(thing, "Config", None)
             if dataclasses.is_dataclass(record) and isinstance(record, type):
@@ -92,7 +92,7 @@ class Registry(Generic[T]):
     def _import_plugin(self, entry: EntryPoint) -> None:
         try:
             loaded = entry.load()
-        except Exception as error:  # whatever a stranger's module does on import
+        except Exception as error:  # a plug-in's module may raise anything on import
             origin = f"{entry.dist.name} {entry.dist.version}" if entry.dist else "an unknown distribution"
             message = (
                 f"the plug-in {entry.name!r} ({entry.value}) in group {entry.group!r} of {origin} could not be"

@@ -47,7 +47,7 @@ Value = str | int | float | Quantity | None
 
 @dataclass(frozen=True)
 class Table:
-    """Rows of values by column; `notes` say what a reader must know."""
+    """Rows of values by column; `notes` state what a reader must know."""
 
     name: str
     """The name of its files, without the suffix."""

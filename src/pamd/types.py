@@ -29,7 +29,7 @@ class NStep:
     next_obs: Tensor
     """[B, ...], like `Batch.obs`: the observation after m steps"""
     discount: Tensor
-    """[B], float32: gamma^m, or 0 where the episode terminated within the m steps. A time limit bootstraps."""
+    """[B], float32: gamma^m, or 0 if the episode terminated within the m steps. A time limit bootstraps."""
 
 
 @explained
@@ -47,7 +47,7 @@ class Window:
     obs: Tensor
     """[B, ...], like `Batch.obs`: the observation after m steps"""
     not_done: Tensor
-    """[B], float32: 0 where the episode terminated at the m-th step, 1 otherwise"""
+    """[B], float32: 0 if the episode terminated at the m-th step, 1 otherwise"""
 
 
 @explained
@@ -64,7 +64,7 @@ class Batch:
     next_obs: Tensor
     """[B, ...], like `obs`"""
     not_done: Tensor
-    """[B], float32: 0 where the episode terminated, 1 otherwise. It is 1 at a time limit, which bootstraps."""
+    """[B], float32: 0 if the episode terminated, 1 otherwise. It is 1 at a time limit, which bootstraps."""
     n_step: NStep | None = None
     """The same transitions over n steps, where they were sampled so."""
     window: Window | None = None
@@ -134,18 +134,18 @@ class Budget(NamedTuple):
 
 
 class Measurement(NamedTuple):
-    """What a distance says about P pairs."""
+    """The values of a distance for P pairs."""
 
     value: Tensor
     """[P], or [P, d] from a coordinate-wise comparator."""
     penalty: Tensor
-    """[]: add it to the loss as it is. PAMD's is negative: it rewards anisotropy."""
+    """[]: add it to the loss. PAMD's is negative: it rewards anisotropy."""
     stats: Mapping[str, Tensor]
     """Detached scalars for the log."""
 
 
 class Loss(NamedTuple):
-    """A scalar to minimise and what to log about it."""
+    """A scalar to minimize and what to log about it."""
 
     value: Tensor
     """[]"""
@@ -215,7 +215,7 @@ class Latents:
     reward_std: Tensor | None = None
     """[B]: the standard deviation of each state's reward, as a model predicts it."""
     not_done: Tensor | None = None
-    """[B]: 0 where the episode terminated, else 1. The target of a pair with a 0 has no discounted term."""
+    """[B]: 0 if the episode terminated, else 1. The target of a pair with a 0 has no discounted term."""
     weight: Tensor | None = None
     """[B]: sample weights. A pair counts with the mean of its two weights, relative to the mean over pairs."""
     next_sample_other: Tensor | None = None
@@ -274,7 +274,7 @@ class Extras:
     window: Window | None = None
     """The steps after each transition, for operator "n-step"."""
     not_done: Tensor | None = None
-    """[B] or [B, 1]: 0 where the episode terminated, else 1. A pair with a 0 has no discounted term."""
+    """[B] or [B, 1]: 0 if the episode terminated, else 1. A pair with a 0 has no discounted term."""
 
 
 _PER_ROW = ("reward", "reward_std", "not_done", "weight", "value", "action_value", "window_length", "window_not_done")

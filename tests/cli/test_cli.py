@@ -198,4 +198,4 @@ def test_a_place_that_is_none_is_said_before_any_work(
     file = tmp_path / "file"
     file.touch()
     assert main([word.replace("PLACE", str(file / "below")) for word in words]) == 2
-    assert f"cannot be a directory: {file} is a file" in capsys.readouterr().err
+    assert f"must be a directory, but {file} is a file" in capsys.readouterr().err

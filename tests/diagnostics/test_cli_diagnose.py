@@ -36,7 +36,7 @@ def test_residual_of_a_run_lands_in_it(runs: dict[str, Path], capsys: pytest.Cap
 def test_geometry_and_latents_land_in_the_run(runs: dict[str, Path]) -> None:
     run = runs["dbc-det+pamd"]
     assert main(["diagnose", "geometry", str(run), "--pairs", "20"]) == 0
-    assert main(["diagnose", "latents", str(run), "--states", "24", "--neighbours", "2"]) == 0
+    assert main(["diagnose", "latents", str(run), "--states", "24", "--neighbors", "2"]) == 0
     for name in ("geometry", "latents"):
         assert read_section(run / "diagnostics" / name).tables
 

@@ -195,7 +195,7 @@ def test_what_cannot_be_looked_at_is_refused(runs: dict[str, Path], tmp_path: Pa
         diagnostics.residual(preset="paper")
     with pytest.raises(ConfigError, match="too small"):
         diagnostics.residual(run, **{**TINY, "strides": (4, 4, 4)})
-    with pytest.raises(ConfigError, match="makes no pairs"):
+    with pytest.raises(ConfigError, match="batch must be at least 2"):
         diagnostics.residual(run, **{**TINY, "batch": 1})
     bare = tmp_path / "bare"
     shutil.copytree(run, bare, ignore=shutil.ignore_patterns("checkpoints"))

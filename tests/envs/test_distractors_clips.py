@@ -81,7 +81,7 @@ def test_an_impossible_split_is_an_error(tmp_path: Path, options: dict[str, int]
 
 
 def test_one_clip_cannot_be_both(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match="never used as an unseen one"):
+    with pytest.raises(ConfigError, match="never used as an unseen clip"):
         prepare(own(write_clips(tmp_path / "one", 1)), SIZE)
 
 
@@ -244,7 +244,7 @@ def test_a_run_does_not_go_on_with_other_clips(tmp_path: Path, empty_cache: Path
     gone = made.train[0]
     (videos / gone.name).unlink()
     write_clip(videos / gone.name, 77)  # the same name, something else in it
-    with pytest.raises(ClipError, match=f"{gone.name}.*begun with other files"):
+    with pytest.raises(ClipError, match=f"{gone.name}.*started with other files"):
         prepare(made, SIZE)
     with pytest.raises(ClipError, match="the size or the decoder has changed"):
         prepare(_with_other_pixels(made), SIZE)

@@ -192,7 +192,7 @@ def test_bad_seeds(seed: Any) -> None:
 def test_reset_takes_no_options() -> None:
     env = build("toy")
     env.reset(options={})
-    with pytest.raises(ConfigError, match="takes no options"):
+    with pytest.raises(ConfigError, match="accepts no options"):
         env.reset(options={"position": 0})
 
 

@@ -99,7 +99,7 @@ class Discrete(Wide):
 
 
 def test_what_cannot_be_used_says_why() -> None:
-    with pytest.raises(ShapeError, match=r"must give an array \[H, W, 3\], got \[20, 30\]"):
+    with pytest.raises(ShapeError, match=r"must return an array \[H, W, 3\], got \[20, 30\]"):
         make_env("gym:Flat-v0").reset()
     with pytest.raises(ConfigError, match="camera must be 0"):
         make_env("gym:Wide-v0", camera=1)

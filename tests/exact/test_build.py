@@ -56,7 +56,7 @@ def test_builder_names_the_nearest_state_or_action(state, action, following, say
 
 @pytest.mark.parametrize(("states", "actions"), [([], ["a"]), (["s"], []), (["s", "s"], ["a"]), (["s"], ["a", "a"])])
 def test_builder_needs_each_name_once(states, actions):
-    with pytest.raises(MDPError, match="at least one state and one action, each named once"):
+    with pytest.raises(MDPError, match="at least one state and one action, with different names"):
         MDPBuilder(states, actions)
 
 

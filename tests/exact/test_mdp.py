@@ -57,7 +57,7 @@ def test_a_checked_mdp_cannot_be_changed_afterwards():
     [
         ([0.5, 0.4], r"sum to one, got \[0.5 0.4\] \(sum 0.9\)"),
         ([0.6, 0.5], "sum to one"),
-        ([1.5, -0.5], r"non-negative .* got \[ 1.5 -0.5\]"),
+        ([1.5, -0.5], r"nonnegative .* got \[ 1.5 -0.5\]"),
         ([np.nan, 1.0], "got .*nan"),
         ([np.inf, 0.0], "got .*inf"),
     ],
@@ -98,7 +98,7 @@ def test_shapes_must_agree(transition, reward, states, says):
 
 @pytest.mark.parametrize("row", [[0.5, 0.6], [1.2, -0.2], [np.nan, 1]])
 def test_policy_must_be_a_distribution(row):
-    with pytest.raises(MDPError, match="policy: the row of state 1 must be non-negative and sum to one, got"):
+    with pytest.raises(MDPError, match="policy: the row of state 1 must be nonnegative and sum to one, got"):
         two_states().under([[1, 0], row])
 
 

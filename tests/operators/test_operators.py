@@ -131,7 +131,7 @@ def test_needs_are_read_and_nothing_else_is(name, options, needs):
 @pytest.mark.parametrize(("name", "options", "needs"), VARIANTS)
 def test_missing_latents_are_named(name, options, needs):
     for field in needs:
-        with pytest.raises(ShapeError, match=rf"needs Latents\.{field}, which is missing"):
+        with pytest.raises(ShapeError, match=rf"requires Latents\.{field}, which is missing"):
             target(name, options, batch=replace(latents(), **{field: None}))
     everything_else = {field.name: None for field in fields(Latents)[2:] if field.name not in needs}
     assert len(target(name, options, batch=replace(latents(), **everything_else))) == 3

@@ -82,7 +82,7 @@ def aged(slot: int, age: int) -> Callable[[Path], None]:
         (edited(lambda data: data["layout"].update(capacity="40")), "capacity"),
         (edited(lambda data: data["layout"].update(storage="tape")), "'tape'"),
         (edited(lambda data: data["layout"].update(action_dim=3)), "actions.f32 has 384 bytes; .* make 576"),
-        (edited(lambda data: data["syncs"][0].update(transitions=5)), "give .* transitions, 5 were saved"),
+        (edited(lambda data: data["syncs"][0].update(transitions=5)), "hold .* transitions, but 5 were saved"),
         (edited(lambda data: data["syncs"][0].update(written=-1)), "written -1"),
         (edited(lambda data: data["syncs"].append(data["syncs"][0])), r"at most three, .* got \[60, 60\]"),
         (aged(2, 77), "frame 50 of the replay has age 77"),
@@ -130,7 +130,7 @@ def test_a_state_of_another_replay(directory: Path, state: dict[str, Any], says:
 
 def test_an_existing_replay_is_not_overwritten_by_chance(directory: Path, storage: str) -> None:
     play(make(directory, storage), EVENTS).sync()
-    with pytest.raises(ReplayError, match="holds a replay already"):
+    with pytest.raises(ReplayError, match="already holds a replay"):
         make(directory, storage)
     assert_same(Replay.open(directory, read_only=True), play(Reference(40, 3), EVENTS))
     replay = make(directory, storage, overwrite=True)

@@ -62,13 +62,13 @@ def test_a_bad_step(replay: Replay, wrong: dict[str, Any], error: type[PamdError
 
 
 def test_add_before_start(replay: Replay) -> None:
-    with pytest.raises(ReplayError, match="add before start"):
+    with pytest.raises(ReplayError, match="add was called before start"):
         replay.add(**GOOD)
 
 
 def test_add_after_the_end(replay: Replay) -> None:
     play(replay, events_of([3]))
-    with pytest.raises(ReplayError, match="has terminated"):
+    with pytest.raises(ReplayError, match="after the end of the episode"):
         replay.add(**GOOD)
     replay.start(FRAME)
     replay.add(**GOOD)

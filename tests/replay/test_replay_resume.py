@@ -285,7 +285,7 @@ def test_an_episode_goes_on_after_a_resume(directory: Path, storage: str) -> Non
     replay = play(make(directory, storage), events[:6])
     state = replay.sync()
     replay = Replay.open(directory, state=state)
-    with pytest.raises(ReplayError, match="terminated; start the next one"):
+    with pytest.raises(ReplayError, match="call start for the next one"):
         replay.add(np.zeros(2), 0.0, False, events[0].frame)
     replay.sync()
     state = play(replay, events[6:9]).sync()

@@ -60,7 +60,7 @@ def test_what_was_compared_and_when(tmp_path: Path) -> None:
         "dbc-det and dbc-det+pamd on cheetah_run: 4 runs, 2 seeds, 2k decisions per run."
         " Fidelity: released. Scale: cpu."
     )
-    assert found["When"].startswith("The runs ended on 1970-01-02 (UTC). 3 of 4 do not say when. pamd ")
+    assert found["When"].startswith("The runs ended on 1970-01-02 (UTC). 3 of 4 do not state when. pamd ")
     assert " wrote this page on 2026-01-31 " in found["When"]
 
 

@@ -110,7 +110,7 @@ def test_unfinished_missing_and_half_written_are_on_the_page(tmp_path: Path) -> 
 
 
 def test_one_seed_says_nothing_and_the_page_says_so(trained: Path, tmp_path: Path) -> None:
-    words = "nothing here says which is better"
+    words = "nothing here shows which is better"
     assert words in page.build([DEMO], tmp_path / "one").read_text()
     assert words not in page.build([trained], tmp_path / "two").read_text()
 
@@ -200,7 +200,7 @@ def test_the_command_line_without_torch(tmp_path: Path) -> None:
         ([], "report: RUN is required"),
         (["nowhere"], "nowhere cannot be read"),
         ([str(DEMO.parent / "bench")], "contains none"),
-        ([str(DEMO), "--out", "/dev/null/x"], "--out /dev/null/x cannot be a directory: /dev/null is a file"),
+        ([str(DEMO), "--out", "/dev/null/x"], "--out /dev/null/x must be a directory, but /dev/null is a file"),
     ],
 )
 def test_bad_words_get_one_clear_line(

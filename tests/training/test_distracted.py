@@ -95,7 +95,7 @@ def test_a_run_goes_on_with_its_own_clips_or_not_at_all(
     (run / "status.json").unlink()
     for number, path in enumerate(sorted(videos.iterdir())):
         write_clip(path, 50 + number)
-    with pytest.raises(ClipError, match="begun with other files"):
+    with pytest.raises(ClipError, match="started with other files"):
         resume(run)
     # The same words now mean another run, not more of that one.
     assert run_name(prepare(config)) != run.name

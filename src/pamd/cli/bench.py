@@ -63,7 +63,7 @@ def bench(
         if name not in BENCHMARKS:
             raise UnknownNameError("benchmark", name, BENCHMARKS)
     if repetitions < 2:
-        raise ConfigError(f"bench: a spread needs at least 2 repetitions, got {repetitions}")
+        raise ConfigError(f"bench: repetitions must be at least 2, got {repetitions}")
     if threads is not None and threads < 1:
         raise ConfigError(f"bench: threads must be at least 1, got {threads}")
     given: dict[str, Any] = {

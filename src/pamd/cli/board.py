@@ -94,7 +94,7 @@ class Board:
         return f"{seen.decisions:,}/{total:,}", last, left
 
     def _left(self, what: str, now: float, done: int, total: int) -> str:
-        """The time left at the rate since `what` was first seen; "" where there is no rate yet."""
+        """The time left at the rate since `what` was first seen; "" if there is no rate yet."""
         began, first = self._began.setdefault(what, (now, done))
         return duration((total - done) * (now - began) / (done - first)) if done > first else ""
 

@@ -8,5 +8,5 @@ __all__ = ["print_text"]
 
 
 def print_text(text: str, *, stderr: bool = True) -> None:
-    """Print `text` as it is: no markup, no colours, and no line is folded."""
+    """Print `text` unchanged: no markup, no colors, no wrapping."""
     Console(stderr=stderr, highlight=False).print(text, soft_wrap=True, markup=False)

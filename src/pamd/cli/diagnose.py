@@ -77,7 +77,7 @@ def geometry(run: Path, /, pairs: int = 512, seed: int = 0, out: Path | None = N
 
 
 def latents(
-    run: Path, /, states: int = 400, episodes: int = 4, neighbours: int = 4, seed: int = 0, out: Path | None = None
+    run: Path, /, states: int = 400, episodes: int = 4, neighbors: int = 4, seed: int = 0, out: Path | None = None
 ) -> None:
     """Examine the latents of a run: nearest neighbors as pictures, correlations with behavior, flat maps.
 
@@ -85,7 +85,7 @@ def latents(
         run: a run directory; its policy plays new episodes
         states: number of states over all episodes
         episodes: number of episodes
-        neighbours: nearest neighbors per state
+        neighbors: nearest neighbors per state
         seed: seed of the episodes
         out: directory of the results (default: RUN/diagnostics/latents)
     """
@@ -95,7 +95,7 @@ def latents(
 
     def compute(progress: Steps, _: bool) -> Any:
         return diagnostics.latents(
-            run, states=states, episodes=episodes, neighbours=neighbours, seed=seed, progress=progress
+            run, states=states, episodes=episodes, neighbours=neighbors, seed=seed, progress=progress
         )
 
     _run(compute, place, None)

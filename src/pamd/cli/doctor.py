@@ -49,7 +49,7 @@ def _torch(line: _Line) -> None:
 
 
 def _rendering(line: _Line, console: Console) -> bool:
-    """Whether training could render here, as it is set up."""
+    """Whether training can render with the present setup."""
     from pamd.envs import probe_backends
 
     backends = probe_backends()

@@ -54,7 +54,7 @@ def show(
     console = Console(emoji=False)  # "gym:ID:" holds one
     if table:
         if what != "methods" or diff is not None:
-            raise ConfigError("--table shows methods; it cannot be combined with --diff or with another list")
+            raise ConfigError("--table shows methods; it cannot be combined with --diff or another list")
         from pamd.methods.family import family
 
         console.print(family(fidelity, every=all).text(), highlight=False, soft_wrap=True, markup=False)

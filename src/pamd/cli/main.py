@@ -76,7 +76,7 @@ def _dispatch(command: str, words: list[str]) -> int:
     except ModuleNotFoundError as error:
         raise PamdError(f"the command line requires more packages ({error}): pip install 'pamd[lab]'") from None
     function, prog = getattr(module, name), f"pamd {command}"
-    if isinstance(function, dict):  # a command with commands of its own
+    if isinstance(function, dict):  # a command with subcommands
         if not words or words[0] in ("-h", "--help"):
             sys.stdout.write(_subcommand_help(prog, function))
             return 0 if words else 2

@@ -26,6 +26,7 @@ RENAMED = {
     "steps": "decisions",
     "env-steps": "decisions",
     "agent": "method",
+    "neighbours": "neighbors",
 }
 """Words that other versions or other packages use, and ours. One counts only where the command has ours."""
 

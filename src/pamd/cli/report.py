@@ -23,14 +23,14 @@ def report(
     paper: tuple[str, ...] = (),
     title: str = "pamd report",
 ) -> None:
-    """Write one self-contained HTML page about runs, with figures, tables (CSV, LaTeX) and configs beside it.
+    """Write one self-contained HTML page about runs, with figures, tables (CSV, LaTeX) and configs next to it.
 
     A run that cannot be read, or whose config.json was edited, is listed with the reason and not counted.
 
     Args:
         runs: run directories, or directories of them.
         out: the directory of index.html, figures/, tables/ and configs/.
-        paper: which of the paper's numbers to show beside ours: table1, fig1-dbc, fig1-independent, fig-diagonal,
+        paper: which of the paper's numbers to show next to ours: table1, fig1-dbc, fig1-independent, fig-diagonal,
             fig-trace, fig-video, fig-mlp, table-reference, table-flops, table-scaling.
     """
     check_directory(out, "--out")

@@ -74,7 +74,7 @@ def _chosen(name: str, rungs: Sequence[str], out: Path | None) -> dict[str, Path
     """The experiments of a name, with the directory of each: one, or all rungs of the verdicts."""
     if name != VERDICTS:
         if rungs:
-            raise ConfigError(f"reproduce: --rung belongs to {VERDICTS}, got {name}")
+            raise ConfigError(f"reproduce: --rung requires {VERDICTS}, got {name}")
         return {name: out}
     known = [one.removeprefix(f"{VERDICTS}-") for one in EXPERIMENTS.names() if one.startswith(f"{VERDICTS}-")]
     for rung in rungs:
@@ -116,7 +116,7 @@ def _reproduce(
 
 
 def _check(experiment: Experiment, plan: bool, artefact_only: bool, execution: Execution, given: Sequence[str]) -> None:
-    """ConfigError where options contradict each other or the experiment; `given` are options of runs."""
+    """ConfigError if options contradict each other or the experiment; `given` are options of runs."""
     if plan and artefact_only:
         raise ConfigError("reproduce: --plan cannot be combined with --artefact-only")
     if experiment.needs_replay and execution.discard_replay:
@@ -128,7 +128,9 @@ def _check(experiment: Experiment, plan: bool, artefact_only: bool, execution: E
         return
     options = [f"--{key}" for key in given] + (["--artefact-only"] if artefact_only else [])
     if options:
-        raise ConfigError(f"reproduce: {experiment.name} is computed, not trained: it has no {', '.join(options)}")
+        raise ConfigError(
+            f"reproduce: {experiment.name} is computed, not trained: it cannot be combined with {', '.join(options)}"
+        )
 
 
 def _write(

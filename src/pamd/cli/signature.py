@@ -1,7 +1,7 @@
 """The options of a command, read from its signature and its docstring.
 
-A parameter before `/` is a positional argument; every other one is an option. A parameter that is a dataclass stands
-for its fields. Meanings come from the section `Args` of the docstring and from the strings below dataclass fields.
+A parameter before `/` is a positional argument; every other one is an option. A dataclass is replaced by its fields.
+Meanings come from the section `Args` of the docstring and from the strings below dataclass fields.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class Option:
     kind: Any
     """The type of one value: str, int, float, bool, Path or a Literal."""
     count: int | Literal["*"] | None
-    """How many values are taken: None is a single value that stands alone."""
+    """Number of values: None for a single value, which is not put into a container."""
     default: Any
     meaning: str
     group: str
@@ -81,7 +81,7 @@ class Option:
 
     @property
     def shown_default(self) -> str:
-        """The default as a person would type it; "" where there is none or the meaning states it."""
+        """The default as a person would type it; "" if there is none or the meaning states it."""
         if self.required or self.default is None or self.default == () or self.default == [] or self.kind is bool:
             return ""
         values = self.default if isinstance(self.default, tuple | list) else (self.default,)

@@ -160,7 +160,7 @@ def _check_memory(forecast: Plan) -> None:
     memory = available_memory()
     if forecast.memory > memory:
         raise ResourceError(
-            f"{forecast.workers} runs at a time require {_gigabytes(forecast.memory)} GB of memory, and"
+            f"{forecast.workers} runs at a time require {_gigabytes(forecast.memory)} GB of memory, but"
             f" {_gigabytes(memory)} GB are available: use fewer --workers, or --storage mmap"
         )
 

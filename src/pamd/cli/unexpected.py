@@ -1,4 +1,4 @@
-"""What nobody expected: one line for the user, and a file with the traceback for whoever mends it."""
+"""Unexpected errors: one line for the user, and a file with the traceback for a bug report."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def unexpected(error: BaseException) -> str:
     first = next(iter(str(error).splitlines()), "")
     line = f"unexpected {type(error).__name__}: {first}" if first else f"unexpected {type(error).__name__}"
     report = f"pamd {__version__}\n" + "".join(traceback.format_exception(error))
-    # A file of its own, which nobody else can read: a traceback may show values.
+    # A new file that only its owner can read: a traceback may show values.
     for directory in (None, os.curdir):
         with contextlib.suppress(OSError):
             handle, path = tempfile.mkstemp(prefix="pamd-", suffix=".traceback.txt", dir=directory)

@@ -48,14 +48,14 @@ class Absorption:
     """The same of residual / mean squared target, which does not rise as the target grows"""
     relative_ratio_error: float
     level: float
-    """trainable / frozen, geometric mean: 1 where the encoder adds nothing"""
+    """trainable / frozen, geometric mean: 1 if the encoder adds nothing"""
 
 
 def absorption_ratio(initial: float, frozen: float, trainable: float) -> float:
     """ln(initial / frozen) / ln(initial / trainable), held in [0, 1].
 
     The share of the reduction of the residual, in orders of magnitude, that is reached with the encoder frozen: 0 where
-    the head alone reduces nothing (a constant distance), 1 where training the encoder adds nothing to it.
+    the head alone reduces nothing (a constant distance), 1 if training the encoder adds nothing to it.
     """
     initial, frozen, trainable = (max(x, _FLOOR) for x in (initial, frozen, trainable))
     by_head, by_both = math.log(initial / frozen), math.log(initial / trainable)
@@ -65,7 +65,7 @@ def absorption_ratio(initial: float, frozen: float, trainable: float) -> float:
 
 
 def absorption(distance: str, curves: Sequence[_Curve]) -> Absorption | None:
-    """Over the seeds for which `distance` has both curves; None where there is none."""
+    """Over the seeds for which `distance` has both curves; None if there is none."""
     found = {(c.encoder, c.seed): c for c in curves if c.distance == distance}
     seeds = sorted(seed for encoder, seed in found if encoder == "frozen" and ("trainable", seed) in found)
     if not seeds:

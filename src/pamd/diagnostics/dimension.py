@@ -48,7 +48,7 @@ class Need:
     metric: str
     distance: str
     dimension: int | None
-    """The smallest dimension tried whose distortion is small enough; None where none is."""
+    """The smallest dimension tried whose distortion is small enough; None if none is."""
     distortion: float
     """The distortion there, or the smallest that was found."""
 
@@ -95,7 +95,7 @@ def dimension(
 ) -> Dimension:
     """The dimension that each distance (default: every one) needs for a distortion of at most `within`.
 
-    With `out`, finished fits are kept there and not computed again. `interrupted`: only say what is there.
+    With `out`, finished fits are stored there and not computed again. `interrupted`: return only the stored fits.
     """
     check_whole("dimension", "seeds", seeds, 1)
     check_whole("dimension", "steps", steps, 1)

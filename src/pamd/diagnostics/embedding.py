@@ -1,4 +1,4 @@
-"""Ground truth: which distance can hold an exact behavioural metric, in how many dimensions, and with whose help?
+"""Ground truth: which distance can hold an exact behavioral metric, in how many dimensions, and with whose help?
 
 The encoder is a table, one latent vector per state: nothing stands between the distance and the metric. Trainable, it
 shows what the distance can express; frozen at random vectors, what its head can do alone. Some pairs are held out of
@@ -37,7 +37,7 @@ METRICS = ("bisimulation", "mico")
 """Those that are embedded unless others are named; `pamd.exact.METRICS` has all of them."""
 START = 2.0
 """How far apart, typically, random latents are at first; the metric's mean is 1. Far larger, a norm is caught in bad
-minima; smaller, a trace-normalised form, which never exceeds the norm, could not reach the metric's maximum."""
+minima; smaller, a trace-normalized form, which never exceeds the norm, could not reach the metric's maximum."""
 _GRID = """
     .....
     .##..
@@ -48,7 +48,7 @@ _GRID = """
 
 @dataclass(frozen=True)
 class Cell:
-    """One fit, measured on all pairs of different states unless it says otherwise."""
+    """One fit, measured on all pairs of different states unless stated otherwise."""
 
     mdp: str
     metric: str
@@ -85,7 +85,7 @@ def distortion(d: Array, D: Array) -> float:
 
 
 def relative_residual(d: Array, D: Array) -> float:
-    """min over c of |c d - D|^2 / |D - mean D|^2: the error that no change of scale mends. d, D: [P].
+    """min over c of |c d - D|^2 / |D - mean D|^2: the error that no change of scale removes. d, D: [P].
 
     1 is what a constant distance has: the metric of an MDP may be nearly constant, and then |D|^2 flatters everything.
     """
@@ -108,7 +108,7 @@ def metric_of(mdp: FiniteMDP, metric: str) -> Array:
     D = truth.metric(metric, mdp, tolerance=1e-4 if "bisimulation" in metric else 1e-9)
     scale = D[~np.eye(len(D), dtype=bool)].mean()
     if not scale > 0:
-        raise ConfigError(f"all states of the MDP are alike under {metric!r}: there is nothing to embed")
+        raise ConfigError(f"all states of the MDP are at distance 0 under {metric!r}: there is nothing to embed")
     return np.asarray(D / scale)
 
 
@@ -128,7 +128,7 @@ def exact(
 ) -> Exact:
     """Embed the exact metrics of `mdps` with every distance, dimension, encoder and seed.
 
-    With `out`, finished fits are kept there and not computed again. `interrupted`: only say what is there.
+    With `out`, finished fits are stored there and not computed again. `interrupted`: return only the stored fits.
     """
     if seeds < 1 or steps < 1 or not 0 < held_out < 1:
         raise ConfigError(f"exact: seeds, steps >= 1 and 0 < held_out < 1, got {seeds}, {steps}, {held_out}")
@@ -233,7 +233,7 @@ def _split(states: int, held_out: float, seed: int) -> tuple[NDArray[np.int64], 
     """Pairs s < s' to fit [P, 2] and to hold out [R, 2], at least one each."""
     pairs = np.random.default_rng(seed).permutation(np.stack(np.triu_indices(states, 1), axis=1))
     if len(pairs) < 2:
-        raise ConfigError(f"exact: {states} states make {len(pairs)} pairs; at least 3 states are needed")
+        raise ConfigError(f"exact: {states} states make {len(pairs)} pairs; at least 3 states are required")
     count = min(len(pairs) - 1, max(1, round(held_out * len(pairs))))
     return pairs[count:], pairs[:count]
 
@@ -245,5 +245,5 @@ def _names(table: str) -> tuple[str, str]:
 
 
 def _digest(tables: Mapping[str, Array]) -> dict[str, float]:
-    """Enough to notice other MDPs under the same names, whatever the machine's last digits are."""
+    """Enough to notice other MDPs under the same names, but not the last digits, which depend on the machine."""
     return {name.split(" ")[0]: float(len(D)) for name, D in tables.items()}

@@ -77,7 +77,7 @@ def geometry(run: Path, *, pairs: int = 512, seed: int = 0, progress: Progress =
     check_quadratic(distance, trained.config.method.name)
     assert isinstance(distance, QuadraticForm)
     if pairs < 2:
-        raise ConfigError(f"geometry needs at least 2 pairs, got {pairs}")
+        raise ConfigError(f"geometry requires at least 2 pairs, got {pairs}")
     z = replay_latents(trained, min(pairs, len(trained.replay())), seed, progress)
     name = trained.config.method.distance
     return geometry_of(distance, z, pairs=pairs, seed=seed, name="" if name is None else name.name)
@@ -86,12 +86,12 @@ def geometry(run: Path, *, pairs: int = 512, seed: int = 0, progress: Progress =
 def check_quadratic(distance: Distance[Any] | None, method: str) -> None:
     """Raise ConfigError unless there is a distance and it has a matrix."""
     if distance is None:
-        raise ConfigError(f"method {method!r} has no distance, so there is no geometry to look at")
+        raise ConfigError(f"method {method!r} has no distance, so there is no geometry to examine")
     if not isinstance(distance, QuadraticForm):
         with_matrix = [name for name in DISTANCES.names() if issubclass(DISTANCES.get(name), QuadraticForm)]
         raise ConfigError(
-            f"the distance of method {method!r} ({type(distance).__name__}) is no quadratic form and has no matrix;"
-            f" geometry looks at {', '.join(with_matrix)}"
+            f"the distance of method {method!r} ({type(distance).__name__}) is not a quadratic form and has no matrix;"
+            f" geometry requires one of {', '.join(with_matrix)}"
         )
 
 
@@ -101,7 +101,7 @@ def replay_latents(run: Trained, count: int, seed: int, progress: Progress = qui
     replay = run.replay()
     shape, seen = replay.layout.frame_shape, run.config.env.size
     if len(shape) == 3 and (size := shape[1]) != seen:
-        raise ShapeError(f"the run's encoder reads {seen} x {seen}, its replay shows {size} x {size}")
+        raise ShapeError(f"the run's encoder reads {seen} x {seen} pixels, but its replay has {size} x {size}")
     chosen = choose(replay, count, "spread", np.random.default_rng(seed))
     parts = []
     for start in range(0, count, 256):
@@ -116,7 +116,7 @@ def geometry_of(
 ) -> Geometry:
     """The geometry of a distance over pairs of different rows of z [N, d]. All in float64: guards are small."""
     if len(z) < 3:
-        raise ConfigError(f"geometry needs at least 3 states, got {len(z)}")
+        raise ConfigError(f"geometry requires at least 3 states, got {len(z)}")
     distance, z = copy.deepcopy(distance).double(), z.double()
     rng = np.random.default_rng(seed)
     i, j, k = (torch.as_tensor(row) for row in _different(len(z), pairs, rng).T)
@@ -154,7 +154,7 @@ def geometry_of(
 
 
 def rehu_inputs(distance: QuadraticForm[Any], z: Tensor, z_prime: Tensor) -> Tensor | None:
-    """What goes into ReHU for the diagonal of L: [2, P, d], or None where that is not known for the class."""
+    """What goes into ReHU for the diagonal of L: [2, P, d], or None if that is not known for the class."""
     weight = getattr(distance, "weight", None)
     if isinstance(weight, Tensor):
         return weight.expand(2, len(z), -1)
@@ -188,7 +188,7 @@ def _guards(
 
 
 def _trace(distance: QuadraticForm[Any]) -> float:
-    """The trace that G_tilde is given; 1 where it is not normalised."""
+    """The trace that G_tilde is given; 1 if it is not normalized."""
     return float(distance.config.trace_of(distance.latent_dim))
 
 

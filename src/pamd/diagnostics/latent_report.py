@@ -1,4 +1,4 @@
-"""Latents: which states the run's encoder and distance hold for alike, and what that has to do with behaviour."""
+"""Latents: which states are similar to the run's encoder and distance, and how that relates to behavior."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ SecondView = Callable[[NDArray[np.uint8]], NDArray[np.uint8]]
 """Observations [N, k*C, H, W] -> the same states before another background."""
 
 APART = 5
-"""Neighbours are sought among other episodes and among states at least this many collected states away: the frame after
-a frame is always its neighbour, and says nothing."""
+"""Neighbors are sought in other episodes and among states at least this many collected states away: the frame after
+a frame is always its neighbor, which shows nothing."""
 
 
 @dataclass(frozen=True)
@@ -43,11 +43,11 @@ class LatentReport:
     neighbours: dict[str, NDArray[np.int64]]
     """comparison -> [N, k]"""
     queries: NDArray[np.int64]
-    """[Q]: the states whose neighbours are shown"""
+    """[Q]: the states whose neighbors are shown"""
     correlations: dict[str, dict[str, float]]
     """comparison -> Spearman's over all pairs with the difference of "value", "reward", and with "state" distance"""
     agreement: dict[str, float]
-    """comparison -> share of its k neighbours that are also neighbours in the simulator's state"""
+    """comparison -> share of its k neighbors that are also neighbors in the simulator's state"""
     maps: dict[str, tuple[Array, Array]]
     """"pca" of the latents, "mds" of the run's distance: [N, 2] and the share of each axis [2]"""
     denoising: dict[str, float]

@@ -76,7 +76,7 @@ def _whole_rows(path: Path) -> list[Row]:
             rows.append(dict(json.loads(line)))
         except (ValueError, TypeError) as error:
             raise ConfigError(
-                f"{path}, line {number} is damaged ({error}); mend that line, or remove the file"
+                f"{path}, line {number} is damaged ({error}); fix that line, or remove the file"
             ) from None
     return rows
 

@@ -22,7 +22,7 @@ class Head:
     parameters: int
     options: dict[str, Any] = field(default_factory=dict)
     reference: int | None = None
-    """The parameter count that was to be matched; None: as it is."""
+    """The parameter count to match; None: no matching."""
 
     def build(self, latent_dim: int) -> Distance[Any]:
         return distance(self.distance, latent_dim=latent_dim, **self.options)
@@ -41,7 +41,7 @@ def parameters(module: torch.nn.Module) -> int:
 def match(name: str, latent_dim: int, like: str | None = "pamd", preset: str | None = None) -> Head:
     """The distance `name` with the hidden width that comes nearest the parameter count of `like` at its defaults.
 
-    A distance without a width, and `like` itself, stay as they are. `preset` applies where a distance has it.
+    A distance without a width, and `like` itself, are unchanged. `preset` applies where a distance has it.
     """
     cls = DISTANCES.get(name)
     options: Mapping[str, Any] = cls.presets.get(preset, {}) if preset is not None else {}

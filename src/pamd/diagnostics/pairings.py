@@ -1,4 +1,4 @@
-"""Pure functions of distance matrices [N, N]: neighbours, rank correlation, flat maps."""
+"""Pure functions of distance matrices [N, N]: neighbors, rank correlation, flat maps."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ Array = NDArray[np.float64]
 
 
 def rank_correlation(x: Array, y: Array) -> float:
-    """Spearman's: Pearson's of the ranks, ties shared; 0 where one side does not vary. x, y: [P]."""
+    """Spearman's: Pearson's of the ranks, ties shared; 0 if one side does not vary. x, y: [P]."""
     ranks = [_ranks(np.asarray(side, dtype=np.float64)) for side in (x, y)]
     a, b = (rank - rank.mean() for rank in ranks)
     scale = np.sqrt((a @ a) * (b @ b))
@@ -28,7 +28,7 @@ def _ranks(x: Array) -> Array:
 
 
 def standardised_l2(states: Array) -> Array:
-    """Euclidean distance after every coordinate is divided by its standard deviation; those that stand still count 0.
+    """Euclidean distance after every coordinate is divided by its standard deviation; constant ones count 0.
 
     states: [N, S] -> [N, N].
     """
@@ -41,12 +41,12 @@ def nearest_rows(distances: Array, count: int, excluded: NDArray[np.bool_]) -> N
     """[N, count]: of every row the nearest columns, nearest first, where `excluded` [N, N] is False."""
     allowed = np.where(excluded, np.inf, distances)
     if (np.isfinite(allowed).sum(1) < count).any():
-        raise ConfigError(f"not every state has {count} others to be near to; collect more states or more episodes")
+        raise ConfigError(f"not every state has {count} candidates for neighbors; collect more states or more episodes")
     return np.argsort(allowed, axis=1, kind="stable")[:, :count]
 
 
 def overlap(one: NDArray[np.int64], other: NDArray[np.int64]) -> float:
-    """Mean share of neighbours that two answers of `nearest_rows` [N, k] have in common."""
+    """Mean share of neighbors that two answers of `nearest_rows` [N, k] have in common."""
     shared = [len(set(a) & set(b)) / len(a) for a, b in zip(one.tolist(), other.tolist(), strict=True)]
     return float(np.mean(shared))
 

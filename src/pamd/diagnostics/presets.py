@@ -62,7 +62,7 @@ class ResidualSettings:
         if not 0 <= self.gamma < 1 or self.tau > 1:
             raise ConfigError(f"{what}: gamma must lie in [0, 1) and tau in (0, 1], got {self.gamma} and {self.tau}")
         if self.batch < 2:
-            raise ConfigError(f"{what}: a batch of {self.batch} makes no pairs of different states; at least 2")
+            raise ConfigError(f"{what}: batch must be at least 2 to make pairs of different states, got {self.batch}")
 
 
 PRESETS = {
@@ -102,4 +102,4 @@ COLLECTED = {
     "quick": EnvConfig("cheetah_run", size=40, render="fast"),
     "released": EnvConfig("walker_walk"),
 }
-"""Whose random policy fills the replay where none is given; `paper` has none, because it wants a trained agent's."""
+"""Whose random policy fills the replay where none is given; `paper` has none, because it requires a trained agent's."""

@@ -1,4 +1,4 @@
-"""Residual fitting (eq:residual_fit): can the distance satisfy its fixed point while the encoder stands still?"""
+"""Residual fitting (eq:residual_fit): can the distance satisfy its fixed point with a frozen encoder?"""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class Curve:
     residual: list[float]
     """[N]: mean over the evaluation pairs of (d - target)^2"""
     target_square: list[float]
-    """[N]: mean of target^2, the scale that the residual is to be read against"""
+    """[N]: mean of target^2, the scale to compare the residual with"""
     batch_loss: list[float] = field(default_factory=list)
     """[N]: the loss of a training batch with the same weights, which the released code logs"""
 
@@ -85,7 +85,7 @@ def residual(
     settings = _settings(preset, changes)
     seeds = SEEDS[preset] if seeds is None else seeds
     if seeds < 1 or not distances:
-        raise ConfigError(f"residual fitting needs at least one seed and one distance, got {seeds} and {distances}")
+        raise ConfigError(f"residual fitting requires at least one seed and one distance, got {seeds} and {distances}")
     heads = tuple(match(name, settings.latent_dim, settings.match, settings.distance_preset) for name in distances)
     experiment = _Experiment(source, settings, progress)
     kept = {"settings": dataclasses.asdict(settings), "data": experiment.data.description}
@@ -119,11 +119,11 @@ class _Experiment:
         self._settings, self._source = settings, source
         if source is None and settings.preset not in COLLECTED:
             raise ConfigError(
-                f"preset {settings.preset!r} wants the replay of a trained agent: train one"
+                f"preset {settings.preset!r} requires the replay of a trained agent: train one"
                 " (`pamd train walker_walk --method simsr`) and name its run directory"
             )
         if source is None and settings.encoder == "run":
-            raise ConfigError('residual fitting: encoder "run" needs a run directory')
+            raise ConfigError('residual fitting: encoder "run" requires a run directory')
         if source is not None:
             replay, origin = open_replay(source), {"source": source.name}
         else:

@@ -24,7 +24,7 @@ Drawn = Literal["first", "newest", "spread"]
 
 
 def quiet(what: str, done: int, total: int) -> None:
-    """The `Progress` of one who does not want to hear of it."""
+    """A `Progress` that shows nothing."""
 
 
 def open_replay(path: Path) -> Replay:
@@ -37,12 +37,12 @@ def open_replay(path: Path) -> Replay:
         raise ShapeError(f"the replay in {place} holds states; this diagnostic requires pictures")
     _, height, width = replay.layout.frame_shape
     if height != width:
-        raise ShapeError(f"the encoder reads square pictures, the replay in {place} has {height} x {width}")
+        raise ShapeError(f"the encoder requires square pictures, but the replay in {place} has {height} x {width}")
     return replay
 
 
 def choose(replay: Replay, count: int | None, drawn: Drawn, rng: np.random.Generator) -> NDArray[np.int64]:
-    """`count` different transitions of a replay, all of them for None: what `Replay.take` wants, [N].
+    """`count` different transitions of a replay, all of them for None: as `Replay.take` requires, [N].
 
     The first and the newest follow each other.
     """
@@ -50,7 +50,7 @@ def choose(replay: Replay, count: int | None, drawn: Drawn, rng: np.random.Gener
     if count is None:
         count = len(held)
     if not 2 <= count <= len(held):
-        raise ReplayError(f"{max(count, 2)} transitions are wanted, the replay holds {len(held)}")
+        raise ReplayError(f"{max(count, 2)} transitions are required, but the replay holds {len(held)}")
     if drawn == "spread":
         return np.sort(rng.choice(held, count, replace=False))
     return held[:count] if drawn == "first" else held[len(held) - count :]

@@ -43,5 +43,5 @@ def quotient(D: Array) -> Array:
     first = np.unique(close.argmax(1))
     D = D[np.ix_(first, first)]
     if len(D) < 2:
-        raise ConfigError("all states of the MDP are alike under this metric: there is nothing to embed")
+        raise ConfigError("all states of the MDP are at distance 0 under this metric: there is nothing to embed")
     return np.asarray(D / D[np.triu_indices(len(D), 1)].mean())

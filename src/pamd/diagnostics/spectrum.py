@@ -21,7 +21,7 @@ def condition_number(eigenvalues: Tensor) -> Tensor:
 
 
 def off_diagonal_share(G: Tensor) -> Tensor:
-    """How much of |G|_F^2 lies off the diagonal: 0 where G only weighs coordinates. [P, d, d] -> [P]."""
+    """How much of |G|_F^2 lies off the diagonal: 0 if G only weighs coordinates. [P, d, d] -> [P]."""
     total = G.square().sum((1, 2))
     return 1 - G.diagonal(dim1=1, dim2=2).square().sum(-1) / total
 

@@ -41,7 +41,7 @@ class States:
     decision: NDArray[np.int64]
     """[N]: within the episode"""
     simulator: NDArray[np.float64] | None
-    """[N, S]: positions and velocities; None where the simulator does not tell"""
+    """[N, S]: positions and velocities; None if the simulator does not tell"""
     views: dict[str, tuple[NDArray[np.uint8], NDArray[np.uint8]]]
     """Where there is a distractor with clips: "train" and "unseen" -> the same states before two of those backgrounds,
     [N, k*C, H, W] each"""
@@ -64,7 +64,7 @@ def simulator_state(env: Any) -> NDArray[np.float64] | None:
 def play(run: Trained, count: int, *, episodes: int = 4, seed: int = 0, progress: Progress = quiet) -> States:
     """About `count` states, evenly spread over `episodes` episodes of the run's exploring policy."""
     if count < 8 or episodes < 1:
-        raise ConfigError(f"at least 8 states of at least 1 episode are needed, got {count} of {episodes}")
+        raise ConfigError(f"at least 8 states of at least 1 episode are required, got {count} of {episodes}")
     if observes_states(run.config.env.task):
         raise ConfigError(f"{run.config.env.task} observes states; this diagnostic requires a task with pictures")
     env = build_env(run.config.env, seed=run.config.seed + DIAGNOSTICS + seed)
@@ -76,7 +76,7 @@ def play(run: Trained, count: int, *, episodes: int = 4, seed: int = 0, progress
     finally:
         env.close()
     if len(rows) < 8:
-        raise ConfigError(f"{episodes} episodes gave {len(rows)} states, at least 8 are needed; ask for more episodes")
+        raise ConfigError(f"{episodes} episodes gave {len(rows)} states, at least 8 are required; increase episodes")
     plain = ("obs", "episode", "decision", "reward")
     joined: dict[str, Any] = {name: np.stack([row[name] for row in rows]) for name in plain}
     joined["views"] = {

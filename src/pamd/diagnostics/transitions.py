@@ -25,7 +25,7 @@ _CHUNK = 256
 
 
 def reward_scale(reward: Tensor, rewards: Rewards) -> float:
-    """What rewards [N] are divided by; 1 where the divisor would be 0."""
+    """What rewards [N] are divided by; 1 if the divisor would be 0."""
     if rewards == "as-is":
         return 1.0
     return float((reward if rewards == "over-maximum" else reward.abs()).max()) or 1.0
@@ -57,7 +57,7 @@ class Transitions:
 
     @torch.no_grad()
     def fixed(self, encoder: nn.Module) -> Encode:
-        """Latents under an encoder that stays as it is: every transition is encoded once, now."""
+        """Latents under a frozen encoder: every transition is encoded once, now."""
         parts = [(encoder(batch.obs), encoder(batch.next_obs)) for batch in map(self._take, self._chunks())]
         z, z_next = (torch.cat(side) for side in zip(*parts, strict=True))
         return lambda rows: Latents(z=z[rows], reward=self.reward[rows], z_next=z_next[rows])

@@ -31,7 +31,7 @@ KINDS: dict[type, str] = {
 
 
 def save(result: Result, directory: Path, **about: Any) -> None:
-    """Write data.json, and arrays.npz where there are arrays; `about` says more (the run, the checkpoint)."""
+    """Write data.json, and arrays.npz where there are arrays; `about` adds fields (the run, the checkpoint)."""
     directory.mkdir(parents=True, exist_ok=True)
     arrays: dict[str, np.ndarray[Any, Any]] = {}
     tree = _plain(dataclasses.asdict(result), "", arrays)

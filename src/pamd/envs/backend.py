@@ -92,7 +92,7 @@ def no_backend(error: BaseException) -> str:
 
 
 def probe_backends(timeout: float = 60.0) -> list[Backend]:
-    """Try every back end in a process of its own, each for at most `timeout` seconds."""
+    """Try every back end in a separate process, each for at most `timeout` seconds."""
     return [_probe(name, timeout) for name in BACKENDS]
 
 

@@ -109,7 +109,9 @@ class Camera:
             renderer = self._stage(model, data, size)
             sky = _segmented_background(mujoco, renderer, False).mean()
             if sky < SKY_SHARE and not _segmented_background(mujoco, renderer, True).any():
-                raise ConfigError(f"camera {self._camera} shows neither sky nor floor, so it has no background")
+                raise ConfigError(
+                    f"camera {self._camera} shows neither sky nor floor, so it has no background to replace"
+                )
             self._backdrop = "floor" if sky < SKY_SHARE else "sky"
         return self._backdrop
 
@@ -149,7 +151,7 @@ class Camera:
 
     def _open(self, mujoco: Any, model: Any, size: int) -> Any:
         if self._camera >= model.ncam:
-            raise ConfigError(f"camera must be -1 to {model.ncam - 1} in this model, got {self._camera}")
+            raise ConfigError(f"camera must be between -1 and {model.ncam - 1} for this model, got {self._camera}")
         # These settings only take effect before the context is created.
         model.vis.global_.offwidth = max(model.vis.global_.offwidth, size)
         model.vis.global_.offheight = max(model.vis.global_.offheight, size)
@@ -158,7 +160,7 @@ class Camera:
             model.vis.quality.shadowsize = 0
         try:
             renderer = mujoco.Renderer(model, size, size)
-        except Exception as error:  # Every back end raises errors of its own types.
+        except Exception as error:  # Every back end raises its own types of errors.
             raise RenderError(no_backend(error)) from error
         self._options = mujoco.MjvOption()
         # As in dm_control, the beams of range finders are hidden.
@@ -195,7 +197,7 @@ def _is_floor(mujoco: Any, geom: Any) -> bool:
 
 
 def _depth(mujoco: Any, renderer: Any) -> NDArray[np.float32]:
-    """Depth [H, W] of the last picture: larger is nearer, 0 where nothing was drawn."""
+    """Depth [H, W] of the last picture: larger is nearer, 0 if nothing was drawn."""
     height, width = renderer.height, renderer.width
     depth = np.empty((height, width), np.float32)
     # mujoco.Renderer sets the depth map that is 0 at the far plane.

@@ -16,7 +16,7 @@ Scene = Literal["stock", "released-dbc"]
 """The suite's own colors, or those of the released DBC side."""
 
 MINIMUM_SIZE = 12
-"""In a smaller picture the parts of a task cannot be told apart."""
+"""In a smaller picture the parts of a task cannot be distinguished."""
 
 
 @dataclass(frozen=True)

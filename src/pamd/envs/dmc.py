@@ -97,7 +97,7 @@ class DMControl(Task):
         self._physics_error = import_simulator("dm_control.rl.control").PhysicsError
         cameras = self._env.physics.model.ncam
         if config.camera >= cameras:
-            raise ConfigError(f"{config.what}: camera must be -1 to {cameras - 1}, got {config.camera}")
+            raise ConfigError(f"{config.what}: camera must be between -1 and {cameras - 1}, got {config.camera}")
         spec = self._env.action_spec()
         self._low, self._high = spec.minimum, spec.maximum
         self.action_size = int(np.prod(spec.shape))

@@ -17,7 +17,7 @@ from pamd.errors import ConfigError, RenderError, ShapeError, TaskError, Unknown
 __all__ = ["Gymnasium", "resize"]
 
 DISCRETE = ("ALE", "MinAtar")
-"""Namespaces of games that have discrete actions only; their packages need not be imported to say so."""
+"""Namespaces of games that have discrete actions only; their packages need not be imported to know this."""
 WITH_DQN = "discrete actions: use pamd.integrations.sb3 with DQN"
 
 
@@ -61,7 +61,7 @@ class Gymnasium(Task):
             raise RenderError(f"{self._what}: its render() failed: {type(error).__name__}: {error}") from error
         if not isinstance(picture, np.ndarray) or picture.ndim != 3 or picture.shape[2] != 3:
             got = list(picture.shape) if isinstance(picture, np.ndarray) else type(picture).__name__
-            raise ShapeError(f"{self._what}: render() must give an array [H, W, 3], got {got}")
+            raise ShapeError(f"{self._what}: render() must return an array [H, W, 3], got {got}")
         return resize(picture, size)
 
     def close(self) -> None:

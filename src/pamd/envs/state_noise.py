@@ -48,7 +48,7 @@ NOISES: dict[str, dict[str, Any]] = {
     "gaussian": {},
     "projected": {"projection": 0},
 }
-"""Presets: noise in coordinates of its own, and noise mixed with the state by a random matrix."""
+"""Presets: noise in separate coordinates, and noise mixed with the state by a random matrix."""
 
 
 def noise(name: str, **options: Any) -> NoiseConfig:

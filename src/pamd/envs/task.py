@@ -59,7 +59,7 @@ class Task(ABC):
     """One simulator, frame by frame. `make_env` adds action repeat, frame stack, seeds and the time limit.
 
     A family is one file with a final subclass, registered in `FAMILIES`. `begin(seed)` and the actions after it must
-    determine the whole episode, whatever came before: exact resuming depends on this.
+    determine the whole episode, independent of earlier episodes: exact resuming depends on this.
     """
 
     action_size: int
@@ -106,7 +106,7 @@ class Task(ABC):
     def draw_masked(self, size: int, adjust: Adjust | None = None, *, foreground_only: bool = False) -> MaskedFrame:
         """As `draw`, with the mask of the background. With `foreground_only`, background pixels are arbitrary.
 
-        `adjust` changes the drawn scene and never the simulation. ConfigError where the family has no such mask.
+        `adjust` changes the drawn scene and never the simulation. ConfigError if the family has no such mask.
         """
         raise ConfigError(
             f"a {type(self).__name__} task has no background mask: distractors require a task of the DMControl suite"
@@ -123,7 +123,7 @@ class Task(ABC):
 
     @classmethod  # noqa: B027  Not every family can list its tasks.
     def check_name(cls, name: str) -> None:
-        """Raise UnknownNameError where the family has no task `name`. This must be cheap: no simulator, no OpenGL."""
+        """Raise UnknownNameError if the family has no task `name`. This must be cheap: no simulator, no OpenGL."""
 
 
 FAMILIES: Registry[type[Task]] = Registry("environment family", "pamd.envs")
@@ -177,7 +177,7 @@ def resolve_env(config: EnvConfig) -> EnvConfig:
     if config.scene not in cls.scenes:
         raise ConfigError(
             f"{config.what}: scene must be {' or '.join(cls.scenes)}, got {config.scene!r}:"
-            " the other scenes require a task of the DMControl suite"
+            " the other scenes require a DMControl task"
         )
     if config.action_repeat is not None:
         return config
@@ -190,7 +190,7 @@ def scale_action(action: NDArray[np.float32], low: NDArray[Any], high: NDArray[A
     bounded = (np.abs(low) < 1e9) & (np.abs(high) < 1e9)
     low = np.where(bounded, low, -1.0).astype(np.float64)
     high = np.where(bounded, high, 1.0).astype(np.float64)
-    # Centre and half width instead of low and width: for bounds of -1 and 1 this is exactly the identity.
+    # Center and half width instead of low and width: for bounds of -1 and 1 this is exactly the identity.
     scaled: NDArray[np.float64] = np.clip((low + high) / 2 + (high - low) / 2 * action.astype(np.float64), low, high)
     return scaled
 

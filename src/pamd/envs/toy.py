@@ -30,7 +30,7 @@ class Toy(Task):
     """A disc on a plane, moved by its velocity [2], earns exp(-3 distance) per frame from a target disc.
 
     The target of `toy` is in the middle. `toy:goal` draws the target of every episode, so states with the same offset
-    look different but behave alike (away from the walls). Rewards are in (0, 1] and depend on the state alone. An
+    look different but behave the same (away from the walls). Rewards are in (0, 1] and depend on the state alone. An
     episode is truncated after 40 frames. One frame shows the whole state.
 
     Mean return of 1000 episodes: `toy` 5.8 with random actions, 36.4 on the straight path to the target; `toy:goal` 4.3
@@ -97,7 +97,7 @@ def _paint_disc(
     """
     size = picture.shape[0]
     reach = radius * size
-    # The centre is at least the larger disc's radius away from the border, so that the picture shows the whole disc.
+    # The center is at least the larger disc's radius away from the border, so that the picture shows the whole disc.
     margin = TARGET_RADIUS * size - 0.5
     column = margin + (size - 1 - 2 * margin) * (float(centre[0]) + 1) / 2
     row = margin + (size - 1 - 2 * margin) * (1 - float(centre[1])) / 2

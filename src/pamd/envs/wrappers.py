@@ -156,7 +156,7 @@ class Episodes(gymnasium.Wrapper[Observation, Action, Observation, Action]):
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> Start:
         """The first observation of the next episode."""
         if options:
-            raise ConfigError(f"reset takes no options (an episode must be fixed by its seed), got {options!r}")
+            raise ConfigError(f"reset accepts no options: the seed must determine an episode, got {options!r}")
         if seed is not None:
             self.seed, self.episode = _checked_seed(seed), -1
         return self._begin(self.episode + 1)
@@ -164,7 +164,7 @@ class Episodes(gymnasium.Wrapper[Observation, Action, Observation, Action]):
     def step(self, action: Action) -> Step:
         """action: [A] in [-1, 1]."""
         if not self._running:
-            raise TaskError("step was called with no episode running; call reset first")
+            raise TaskError("step was called before reset or after the end of an episode; call reset first")
         action = self._checked_action(action)
         self._running = False  # If the simulator fails here, the episode cannot continue.
         step = self.env.step(action)

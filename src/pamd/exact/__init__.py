@@ -1,4 +1,4 @@
-"""Finite MDPs and their exact behavioural metrics: the ground truth that pixels never give. Plain numpy."""
+"""Finite MDPs and their exact behavioral metrics: the ground truth that pixels never give. Plain numpy."""
 
 from __future__ import annotations
 

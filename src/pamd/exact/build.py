@@ -23,7 +23,7 @@ class MDPBuilder:
 
     def __init__(self, states: list[str], actions: list[str]) -> None:
         if not states or not actions or len(set(states)) < len(states) or len(set(actions)) < len(actions):
-            raise MDPError("MDPBuilder needs at least one state and one action, each named once")
+            raise MDPError("MDPBuilder requires at least one state and one action, with different names")
         self._states = {name: i for i, name in enumerate(states)}
         self._actions = {name: i for i, name in enumerate(actions)}
         self._transition = np.repeat(np.eye(len(states))[:, None], len(actions), axis=1)
@@ -55,7 +55,7 @@ def garnet(
     """A Garnet MDP: each state-action leads to `branching` random states; rewards uniform in [0, 1]."""
     if states < 1 or actions < 1 or not 1 <= branching <= states:
         raise ConfigError(
-            f"garnet needs states, actions >= 1 and 1 <= branching <= states, got {states}, {actions}, {branching}"
+            f"garnet requires states, actions >= 1 and 1 <= branching <= states, got {states}, {actions}, {branching}"
         )
     transition = np.zeros((states, actions, states))
     for s in range(states):
@@ -79,7 +79,7 @@ def grid_world(plan: str, *, slip: float = 0.0, gamma: float = 0.9) -> FiniteMDP
     rows = [line.strip() for line in plan.strip().splitlines()]
     cells = {(i, j): mark for i, row in enumerate(rows) for j, mark in enumerate(row) if mark != "#"}
     if "G" not in cells.values():
-        raise MDPError("grid_world needs at least one goal 'G' in its plan")
+        raise MDPError("grid_world requires at least one goal 'G' in its plan")
     index = {cell: s for s, cell in enumerate(cells)}
     transition = np.zeros((len(cells), len(_MOVES), len(cells)))
     reward = np.zeros((len(cells), len(_MOVES)))

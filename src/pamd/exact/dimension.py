@@ -32,7 +32,7 @@ class Covering:
 
     @property
     def slope(self) -> float:
-        """The least-squares slope of log N against log 1 / radius; 0 where there are fewer than two radii."""
+        """The least-squares slope of log N against log 1 / radius; 0 if there are fewer than two radii."""
         if len(self.radius) < 2:
             return 0.0
         x, y = np.log(1 / self.radius), np.log(self.number)
@@ -41,14 +41,14 @@ class Covering:
 
 
 def pseudometric(D: Array) -> Array:
-    """D [S, S] without self-distances: `reduced`, negative values set to 0. A metric stays as it is."""
+    """D [S, S] without self-distances: `reduced`, negative values set to 0. A metric is unchanged."""
     if D.ndim != 2 or D.shape[0] != D.shape[1]:
         raise ShapeError(f"a metric must be [S, S], got {list(D.shape)}")
     return np.maximum(reduced(D), 0)
 
 
 def covering_number(D: Array, radius: float) -> int:
-    """The least number of closed balls of this radius, centred at states, that cover the space D [S, S]."""
+    """The least number of closed balls of this radius, centered at states, that cover the space D [S, S]."""
     if not radius >= 0:
         raise ConfigError(f"covering_number: radius must be at least 0, got {radius}")
     D = pseudometric(D)
@@ -59,7 +59,7 @@ def covering(D: Array, radii: Sequence[float] | None = None) -> Covering:
     """Covering numbers of D [S, S].
 
     By default at 12 radii in geometric steps, from the diameter down to nine tenths of the median distance of a state
-    to its nearest neighbour. There most balls hold one state: smaller ones would say how many states there are, not how
+    to its nearest neighbor. There most balls hold one state: smaller ones would count the states, not show how
     they lie.
     """
     D = pseudometric(D)
@@ -72,7 +72,7 @@ def covering(D: Array, radii: Sequence[float] | None = None) -> Covering:
 
 
 def effective_dimension(D: Array) -> float:
-    """The slope of log N(radius) in `covering`; 0 where all states are alike."""
+    """The slope of log N(radius) in `covering`; 0 if all states are at distance 0."""
     return covering(D).slope
 
 
@@ -115,7 +115,7 @@ def _least_cover(covers: NDArray[np.bool_]) -> int:
     try:
         from scipy.optimize import Bounds, LinearConstraint, milp  # Lazily: it is an extra.
     except ImportError:
-        raise ImportError("covering numbers need SciPy: pip install 'pamd[exact]'") from None
+        raise ImportError("covering numbers require SciPy: pip install 'pamd[exact]'") from None
     rows = np.unique(covers, axis=0)
     wanted = LinearConstraint(np.unique(rows.T, axis=0).astype(float), lb=1)
     found = milp(np.ones(len(rows)), constraints=wanted, integrality=1, bounds=Bounds(0, 1))

@@ -37,7 +37,7 @@ __all__ = [
 def n_step_operator(mdp: FiniteMDP, policy: Array, n: int, c_R: float = 1.0) -> Operator:
     """sum over k < n of gamma^k c_R E|r_k - r'_k|, then gamma^n E[d(s_n, s'_n)], for two independent trajectories.
 
-    It contracts by gamma^n, to a fixed point that does not depend on n. Rewards are compared as they are sampled: the
+    It contracts by gamma^n, to a fixed point that does not depend on n. Sampled rewards are compared: the
     mean of |r - r'|, not MICo's |r^pi - r^pi'|. The two agree where the reward depends on the state alone.
     """
     check_whole("n_step_operator", "n", n, 1)

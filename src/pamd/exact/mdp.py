@@ -30,7 +30,7 @@ class FiniteMDP:
         try:
             transition, reward = (np.array(x, dtype=np.float64) for x in (self.transition, self.reward))
         except (TypeError, ValueError) as error:
-            raise ShapeError(f"FiniteMDP needs arrays of numbers: {error}") from None
+            raise ShapeError(f"FiniteMDP requires arrays of numbers: {error}") from None
         if transition.ndim != 3 or transition.shape[0] != transition.shape[2] or 0 in transition.shape:
             raise ShapeError(f"FiniteMDP.transition must be [S, A, S], got {list(transition.shape)}")
         if reward.shape != transition.shape[:2]:
@@ -67,7 +67,7 @@ class FiniteMDP:
 
 
 def uniform_policy(mdp: FiniteMDP) -> Array:
-    """[S, A]: every action alike."""
+    """[S, A]: every action is equally likely."""
     return np.full(mdp.reward.shape, 1 / mdp.n_actions)
 
 
@@ -86,5 +86,5 @@ def check_distributions(rows: Array, what: str, actions: int = 1) -> None:
         row = int(np.argmax(bad))
         at = f"state {row // actions}, action {row % actions}" if actions > 1 else f"state {row}"
         raise MDPError(
-            f"{what}: the row of {at} must be non-negative and sum to one, got {rows[row]} (sum {total[row]})"
+            f"{what}: the row of {at} must be nonnegative and sum to one, got {rows[row]} (sum {total[row]})"
         )

@@ -1,4 +1,4 @@
-"""Exact behavioural metrics of finite MDPs, as fixed points [S, S] of their operators."""
+"""Exact behavioral metrics of finite MDPs, as fixed points [S, S] of their operators."""
 
 from __future__ import annotations
 

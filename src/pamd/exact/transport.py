@@ -22,6 +22,6 @@ def wasserstein(p: Array, q: Array, cost: Array) -> float:
     try:
         import ot  # Lazily: it is an extra, and slow to import.
     except ImportError:
-        raise ImportError("exact Wasserstein distances need POT: pip install 'pamd[exact]'") from None
+        raise ImportError("exact Wasserstein distances require POT: pip install 'pamd[exact]'") from None
     a, b = p[rows] / p[rows].sum(), q[columns] / q[columns].sum()  # POT insists on equal mass to the last bit
     return float(ot.emd2(a, b, np.ascontiguousarray(cost[np.ix_(rows, columns)])))

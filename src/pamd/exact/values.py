@@ -38,7 +38,7 @@ def action_value(mdp: FiniteMDP, value: Array) -> Array:
 def advantage_gap(mdp: FiniteMDP, policy: Array, *, c_R: float = 1.0, tolerance: float = 1e-9) -> Array:
     """c_R E|A(s, a) - A(s', a')| [S, S], the actions drawn from the policy in each state.
 
-    The diagonal is above 0 where the policy is random and its actions differ in value.
+    The diagonal is above 0 if the policy is random and its actions differ in value.
     """
     difference = from_zero(value_difference_operator(mdp, policy), mdp, tolerance)
     # Advantages do not change with a constant in V, so the differences to any one state serve as V.

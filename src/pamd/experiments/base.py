@@ -82,7 +82,7 @@ class Experiment:
     shows: str
     arms: tuple[Arm, ...] = ()
     published: str | None = None
-    """The name of the paper's own numbers; None where there are none."""
+    """The name of the paper's own numbers; None if there are none."""
     benchmark: str | None = None
     """A benchmark whose table is the artefact (`pamd bench NAME`)."""
     compute: Callable[[str], Table] | None = None
@@ -98,9 +98,9 @@ class Experiment:
     def __post_init__(self) -> None:
         kinds = [bool(self.arms), self.benchmark is not None, self.compute is not None]
         if sum(kinds) != 1:
-            raise ConfigError(f"experiment {self.name!r} must have either arms, a benchmark or a computation")
+            raise ConfigError(f"experiment {self.name!r} must have arms, a benchmark or a computation")
         if len({(arm.task, arm.options.get("distractor"), arm.label) for arm in self.arms}) < len(self.arms):
-            raise ConfigError(f"experiment {self.name!r} has two arms of one name; give one a variant")
+            raise ConfigError(f"experiment {self.name!r} has two arms with the same name; give one a variant")
 
     def runs(
         self,

@@ -15,7 +15,7 @@ _SMALL_REWARD = ("method.operator.options.c_R=1-gamma",)
 
 
 def _arm(method: str, variant: str = "", settings: tuple[str, ...] = (), schedule: str = "joint") -> Arm:
-    # Every arm says its schedule: the scales have different ones of their own.
+    # Every arm sets its schedule: the scales have different defaults.
     return Arm(_TASK, method, _DECISIONS, variant, settings, {"schedule": schedule})
 
 

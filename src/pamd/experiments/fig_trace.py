@@ -20,7 +20,7 @@ def _panel(task: str, pipeline: str, decisions: int) -> tuple[Arm, ...]:
 EXPERIMENT = add(
     Experiment(
         name="fig-trace",
-        title="With and without trace normalisation",
+        title="With and without trace normalization",
         shows="whether PAMD loses by an uncontrolled scale: finger_spin (DBC-Det) and walker_run (SimSR)",
         arms=(
             *_panel("finger_spin", "dbc-det", BISIMULATION["finger_spin"]),

@@ -1,4 +1,4 @@
-"""tab:recent_visual_rl_comparison. Methods of other papers stand there as published numbers only."""
+"""tab:recent_visual_rl_comparison. Methods of other papers appear as published numbers only."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ _TASKS = ("acrobot_swingup", *_SHARED)
 EXPERIMENT = add(
     Experiment(
         name="table-reference",
-        title="Beside recent visual reinforcement learning",
-        shows="where the methods stand on four tasks; read at the budget that each published number has",
+        title="Compared with recent visual reinforcement learning",
+        shows="returns of the methods on four tasks; compare at the budget of each published number",
         arms=(
             *arms({task: INDEPENDENT[task] for task in _TASKS}, "simsr+pamd", "mico", "simsr"),
             *arms({"walker_run": WALKER_RUN}, "simsr+pamd", "simsr"),

@@ -39,7 +39,7 @@ class Pipeline(NamedTuple):
 def _dbc_side(fidelity: Fidelity, **fields: Any) -> Method:
     """What the DBC side shares: LayerNorm latents, reward decoder, half the metric loss.
 
-    The paper does not say how sigma is bounded and how the models are initialised: it follows the released code.
+    The paper does not say how sigma is bounded and how the models are initialized: it follows the released code.
     """
     released = fidelity == "released"
     common: dict[str, Any] = {
@@ -241,8 +241,8 @@ def _check_shapes(pipeline: Method, comparator: str) -> None:
     scalar = pipeline.name in ("rap", "dbc-normed")
     if scalar and DISTANCES.get(comparator).coordinate_wise:
         raise ConfigError(
-            f"'{pipeline.name}+{comparator}': {pipeline.name} compares one number for each pair, {comparator!r} one for"
-            f" each coordinate; use '{pipeline.name}+l1'"
+            f"'{pipeline.name}+{comparator}': {pipeline.name} compares one number per pair, but {comparator!r} has one"
+            f" per coordinate; use '{pipeline.name}+l1'"
         )
 
 

@@ -20,7 +20,7 @@ from pamd.registry import Registry
 __all__ = ["BallRadius", "DistancePart", "LatentSpace", "Method", "OperatorPart"]
 
 LatentSpace = Literal["layernorm", "tanh", "sphere", "ball", "free"]
-"""LayerNorm; LayerNorm then tanh; the unit sphere; a ball that the distance's targets fit into; no normalisation."""
+"""LayerNorm; LayerNorm then tanh; the unit sphere; a ball that the distance's targets fit into; no normalization."""
 
 BallRadius = float | Literal["rewards"]
 """A fixed radius; or the one that the rewards seen so far require (`Method.target_bound`)."""
@@ -77,7 +77,7 @@ class Method:
     ball_radius: BallRadius = "rewards"
     """The radius of the latent space "ball". "rewards": half of the operator's largest fixed point."""
     project_predictions: bool | None = None
-    """Whether predicted next latents are put into the latent space, too. None: in the ball alone, which requires it."""
+    """Whether predicted next latents are also put into the latent space. None: only in the ball, which requires it."""
     transition: TransitionKind = "none"
     """The latent dynamics model."""
     ensemble: int = 5
@@ -93,7 +93,7 @@ class Method:
     state_reward: bool = False
     """Whether a model predicts mean and standard deviation of the reward from the state's latent, for "rap"."""
     critic_weight: float = 1.0
-    """Weight of the critic's loss beside this method's losses."""
+    """Weight of the critic's loss relative to this method's losses."""
     transition_weight: float = 1.0
     """Weight of the transition loss."""
     reward_weight: float = 1.0
@@ -205,7 +205,7 @@ class Method:
 
     @property
     def window(self) -> int:
-        """The steps of the windows that the operator reads; 0 where it reads none."""
+        """The steps of the windows that the operator reads; 0 if it reads none."""
         return self.operator.options.n if self.operator is not None and "z_window" in self.operator_needs else 0
 
     @property
@@ -225,7 +225,7 @@ class Method:
 
     @property
     def metric_alone(self) -> Method:
-        """This method without the losses that would shape the encoder beside the metric."""
+        """This method without the losses other than the metric that would shape the encoder."""
         return dataclasses.replace(self, reward_decoder=False)
 
     def adapted(self, *, latent_dim: int | None = None, gamma: float | None = None) -> Method:

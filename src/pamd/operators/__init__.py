@@ -1,4 +1,4 @@
-"""Behavioural operators by name: how the regression target of a pair is built."""
+"""Behavioral operators by name: how the regression target of a pair is built."""
 
 from __future__ import annotations
 

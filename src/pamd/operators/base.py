@@ -30,7 +30,7 @@ class OperatorConfig:
     c_R: float | Literal["1-gamma"] = 1.0  # noqa: N815  The paper's symbol.
     """The coefficient of the reward gap. 1 in the paper; "1-gamma" keeps the fixed point within the reward range."""
     c_T: float = 1.0  # noqa: N815
-    """The coefficient of the next states' discrepancy, beside gamma."""
+    """The coefficient of the next states' discrepancy, in addition to gamma."""
 
     def __post_init__(self) -> None:
         if not 0 <= self.gamma < 1:
@@ -90,7 +90,7 @@ class Operator(ABC, Generic[OperatorConfigT]):
         """
         for name in sorted(self.needs):
             if getattr(latents, name) is None:
-                raise ShapeError(f"operator {type(self).__name__} needs Latents.{name}, which is missing")
+                raise ShapeError(f"operator {type(self).__name__} requires Latents.{name}, which is missing")
         return self._target(latents, pairs, distance)
 
     def _target(self, latents: Latents, pairs: Pairs, distance: Distance[Any]) -> Tensor:

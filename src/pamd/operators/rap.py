@@ -37,7 +37,7 @@ class Rap(Operator[OperatorConfig]):
 
     def _discrepancy(self, latents: Latents, pairs: Pairs, distance: Distance[Any]) -> Tensor:
         if latents.next_mean is None:
-            raise ShapeError("operator Rap needs Latents.next_mean, which is missing")
+            raise ShapeError("operator Rap requires Latents.next_mean, which is missing")
         return distance.between(latents.next_mean, latents.next_mean, pairs)
 
     @torch.no_grad()
@@ -63,7 +63,7 @@ class Rap(Operator[OperatorConfig]):
     def _squared_gap(self, latents: Latents, pairs: Pairs) -> Tensor:
         """c_R ((r - r')^2 - sigma^2 - sigma'^2): [P]. It may be negative."""
         if latents.reward_std is None:
-            raise ShapeError("operator Rap needs Latents.reward_std, which is missing")
+            raise ShapeError("operator Rap requires Latents.reward_std, which is missing")
         gap = latents.reward[pairs.left] - latents.reward[pairs.right]
         variance = latents.reward_std.square()
         return self.config.reward_coefficient * (gap.square() - variance[pairs.left] - variance[pairs.right])

@@ -23,7 +23,7 @@ class ValueConfig(OperatorConfig):
         super().__post_init__()
         if self.c_T != 1:
             raise ConfigError(
-                f"operators 'value' and 'advantage' read no next states, so c_T must be 1, got {self.c_T}; set c_R"
+                f"operators 'value' and 'advantage' read no next states: c_T must be 1, got {self.c_T}; set c_R instead"
             )
 
 

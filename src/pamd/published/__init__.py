@@ -22,9 +22,9 @@ class Published:
     """By the name it has here (`simsr+pamd` is the paper's Indep.-coupled+PAMD), or the paper's own."""
     mean: float
     error: float | None
-    """What the paper puts after ±; None where it gives none. Figures say one standard error, tables do not say."""
+    """What the paper puts after ±; None if it gives none. In figures it is one standard error; tables do not say."""
     decisions: int | None
-    """The budget in the paper's steps, which are decisions; None where it is not stated or counted in frames."""
+    """The budget in the paper's steps, which are decisions; None if it is not stated or counted in frames."""
     source: str
     """A label of the paper: tab:..., or read off fig:..."""
     action_repeat: int | None = None

@@ -1,4 +1,4 @@
-"""The replay on disk: one raw little-endian file per column, `slots` rows each, and `replay.json` beside them.
+"""The replay on disk: one raw little-endian file per column, `slots` rows each, and `replay.json`.
 
 Frame `c` is row `c % slots` of every file. `replay.json` is replaced atomically, after the rows that it refers to are
 durable, so it never refers to missing rows.
@@ -111,7 +111,7 @@ class Manifest:
             raise ReplayError(f"{path} is not valid JSON: {error}") from None
         version = data.get("version") if isinstance(data, dict) else None
         if version != VERSION:
-            raise ReplayError(f"{path} is of version {version!r}; this package reads version {VERSION}")
+            raise ReplayError(f"{path} has version {version!r}; this package reads version {VERSION}")
         return _built(Manifest, data, str(path))
 
     def at(self, state: State, directory: Path) -> Manifest:

@@ -20,7 +20,7 @@ from pamd.replay.ring import Counters
 __all__ = ["Frame", "Frames", "MappedFrames", "MemoryFrames"]
 
 Frame = NDArray[Any]
-"""uint8 or float32, as the layout says."""
+"""uint8 or float32, as the layout states."""
 
 
 class Frames(abc.ABC):

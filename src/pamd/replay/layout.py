@@ -148,7 +148,7 @@ class Layout:
 
     @property
     def assumed_ratio(self) -> float:
-        """The compression ratio that the frames must reach to fit; 1 where nothing is assumed."""
+        """The compression ratio that the frames must reach to fit; 1 if nothing is assumed."""
         return self._incompressible / self.chunk_memory if self.storage == "compressed" else 1.0
 
     @property

@@ -73,7 +73,7 @@ class Replay:
         manifest = files.Manifest(layout)
         place = None if directory is None else Path(directory)
         if place is not None and (place / files.MANIFEST).exists() and not overwrite:
-            raise ReplayError(f"{place} holds a replay already: open it, or create with overwrite=True")
+            raise ReplayError(f"{place} already holds a replay: open it, or create one with overwrite=True")
         check_resources(layout_forecast(layout), place)
         if place is None:
             return Replay(Storage(layout, None), manifest)
@@ -237,10 +237,10 @@ class Replay:
     def _newest_frame(self) -> int:
         newest = self.written - 1
         if newest < 0:
-            raise ReplayError("add before start: the replay has no frame in which an action could be taken")
+            raise ReplayError("add was called before start: there is no frame in which the action was taken")
         before = (newest - 1) % self.layout.capacity
         if self._storage.age[newest % self.layout.capacity] > 0 and self._storage.terminated[before]:
-            raise ReplayError("add after the end: the episode has terminated; start the next one")
+            raise ReplayError("add was called after the end of the episode; call start for the next one")
         return newest
 
     def _filled(self, counters: Counters, buffer: int, n_step: int, gamma: float, window: int) -> Batch:
@@ -267,7 +267,7 @@ def _loaded(manifest: files.Manifest, directory: Path, read_only: bool, verify: 
     ring.check()
     if ring.transitions != state.transitions:
         raise ReplayError(
-            f"the files in {directory} give {ring.transitions} transitions, {state.transitions} were saved"
+            f"the files in {directory} hold {ring.transitions} transitions, but {state.transitions} were saved"
         )
     if verify:
         storage.verify(state.checks, first, state.written)

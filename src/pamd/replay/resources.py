@@ -34,7 +34,7 @@ class Forecast:
     bytes_per_transition: float
     """Bytes of memory, or of disk with `mmap`."""
     assumed_ratio: float = 1.0
-    """The compression ratio that `compressed` assumes; 1 where nothing is assumed. It never allocates more memory, and
+    """The compression ratio that `compressed` assumes; 1 if nothing is assumed. It never allocates more memory, and
     frames that do not fit are an error."""
 
 
@@ -54,12 +54,12 @@ def layout_forecast(layout: Layout) -> Forecast:
 
 
 def check_resources(forecast: Forecast, directory: str | os.PathLike[str] | None) -> None:
-    """Raise ResourceError where the memory, or the disk of `directory`, is too small for the forecast."""
+    """Raise ResourceError if the memory, or the disk of `directory`, is too small for the forecast."""
     memory = available_memory()
     if forecast.bytes_memory > memory:
         assumed = f", if frames become {forecast.assumed_ratio:.1f} times smaller" if forecast.assumed_ratio > 1 else ""
         raise ResourceError(
-            f"the replay will need {_gigabytes(forecast.bytes_memory)} of memory "
+            f"the replay requires {_gigabytes(forecast.bytes_memory)} of memory "
             f"({forecast.bytes_per_transition:,.0f} bytes per transition{assumed}), "
             f"and {_gigabytes(memory)} are available: "
             "lower capacity, or use storage 'mmap'"
@@ -69,7 +69,7 @@ def check_resources(forecast: Forecast, directory: str | os.PathLike[str] | None
     disk = available_disk(directory) + disk_taken(Path(directory))
     if forecast.bytes_disk > disk:
         raise ResourceError(
-            f"the replay will need {_gigabytes(forecast.bytes_disk)} of disk in {directory} "
+            f"the replay requires {_gigabytes(forecast.bytes_disk)} of disk in {directory} "
             f"({forecast.bytes_per_transition:,.0f} bytes per transition), and {_gigabytes(disk)} are available: "
             "lower capacity, or choose another directory"
         )

@@ -87,7 +87,7 @@ class Ring:
     def draw(self, amount: int, rng: np.random.Generator) -> Counters:
         """[amount]: usable transitions, each drawn uniformly and independently."""
         if amount < 1 or self.transitions < amount:
-            raise ReplayError(f"a batch of {amount} was requested; the replay holds {self.transitions} transitions")
+            raise ReplayError(f"a batch of {amount} was requested, but the replay holds {self.transitions} transitions")
         if self.transitions < _LEAST_ACCEPTANCE * (self.written - 1 - self.start):
             every = self.usable_counters()
             return every[rng.integers(len(every), size=amount)]

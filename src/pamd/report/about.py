@@ -61,11 +61,11 @@ def _how_sure(found: Sequence[Finding]) -> str:
     if not found:
         return "Not at all: one seed shows no spread, so it cannot show a difference."
     words = (
-        "Brackets: 95 % interval of the mean difference (Student's t over paired seeds, averaged over tasks)."
+        "Brackets: 95% interval of the mean difference (Student's t over paired seeds, averaged over tasks)."
         f" p: corrected for {counted(len(found), 'pair')} (Holm); below {LEVEL:g} it counts as a difference."
     )
     if not all(one.decided for one in found):
-        words += " Undecided does not mean equal. Detectable: what so many seeds would find 80 % of the time."
+        words += " Undecided does not mean equal. Detectable: a difference that this test would find 80% of the time."
     return words
 
 
@@ -73,11 +73,11 @@ def _when(comparison: Comparison, now: datetime) -> str:
     times = sorted(run.time for run in comparison.runs if run.time is not None)
     days = list(dict.fromkeys(f"{datetime.fromtimestamp(time, UTC):%Y-%m-%d}" for time in times))
     if not days:
-        trained = "The runs do not say when they were trained."
+        trained = "The runs do not state when they were trained."
     else:
         trained = f"The runs ended {'on ' + days[0] if len(days) == 1 else f'between {days[0]} and {days[-1]}'} (UTC)."
         if len(times) < len(comparison.runs):
-            trained += f" {len(comparison.runs) - len(times)} of {len(comparison.runs)} do not say when."
+            trained += f" {len(comparison.runs) - len(times)} of {len(comparison.runs)} do not state when."
     return f"{trained} pamd {__version__} wrote this page on {now:%Y-%m-%d} from the run directories alone."
 
 
@@ -88,7 +88,7 @@ def _notices(comparison: Comparison) -> list[str]:
     if len({column.fidelity for column in comparison.columns}) > 1 or len(comparison.scales) > 1:
         notices.append("These runs have several fidelities or scales. Each has its own columns and tables.")
     if max(len(cell.scores) for cell in comparison.rows) < 2:
-        notices.append("No method has more than one finished seed in a setting: nothing here says which is better.")
+        notices.append("No method has more than one finished seed in a setting: nothing here shows which is better.")
     return notices
 
 

@@ -56,7 +56,7 @@ class Cell:
 
     @property
     def unseen_mean(self) -> Mean | None:
-        """The mean return with unseen backgrounds; None where no finished seed has one."""
+        """The mean return with unseen backgrounds; None if no finished seed has one."""
         found = [run.unseen_score for run in self.finished if run.unseen_score is not None]
         return Mean.over(found) if found else None
 
@@ -73,7 +73,7 @@ class Cell:
 
     @property
     def notice(self) -> str:
-        """Which seeds are not counted; "" where all are."""
+        """Which seeds are not counted; "" if all are."""
         words = "; ".join(self.not_counted)
         return words and f"{self.column.label} on {self.setting.label}: {words}"
 
@@ -109,7 +109,7 @@ class Comparison:
 def compare(runs: Sequence[Run], groups: Mapping[str, Sequence[Path]] | None = None) -> Comparison:
     """Runs in rows and columns. `groups` names columns by hand: each must hold one method record and one scale.
 
-    RunError where two runs are the same seed of one cell.
+    RunError if two runs are the same seed of one cell.
     """
     if not runs:
         raise RunError("there is no run to report on")
@@ -130,7 +130,7 @@ def compare(runs: Sequence[Run], groups: Mapping[str, Sequence[Path]] | None = N
 
 
 def compare_found(found: Found, groups: Mapping[str, Sequence[Path]] | None = None) -> Comparison:
-    """As `compare`, but a run that cannot be read or repeats a seed is listed; RunError where none is left."""
+    """As `compare`, but a run that cannot be read or repeats a seed is listed; RunError if none is left."""
     if found.unreadable and not found.runs:
         raise RunError("no run can be read: " + "; ".join(one.reason for one in found.unreadable))
     runs, unreadable = [], list(found.unreadable)
@@ -146,7 +146,7 @@ def compare_found(found: Found, groups: Mapping[str, Sequence[Path]] | None = No
 
 
 def _check_seeds(runs: Sequence[Run], cell: str) -> None:
-    """RunError where two of the runs, which are ordered by seed, have the same one."""
+    """RunError if two of the runs, which are ordered by seed, have the same one."""
     for one, other in itertools.pairwise(runs):
         if one.seed == other.seed:
             raise RunError(_same_seed(one, other, cell))

@@ -17,7 +17,7 @@ __all__ = ["MeanCurve", "align", "mean_curve"]
 
 @dataclass(frozen=True)
 class MeanCurve:
-    """The mean over seeds at G points; `error` is NaN for a single seed, `seconds` NaN where a run has no timing."""
+    """The mean over seeds at G points; `error` is NaN for a single seed, `seconds` NaN if a run has no timing."""
 
     decisions: NDArray[np.int64]
     frames: NDArray[np.float64]

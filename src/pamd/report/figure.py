@@ -64,7 +64,7 @@ DARK = {
 
 
 def colour(method: str) -> str:
-    """The color of a method, whatever else is in the figure."""
+    """The color of a method, the same in every figure."""
     return NAMED.get(method) or PALETTE[zlib.crc32(method.encode()) % len(PALETTE)]
 
 
@@ -85,7 +85,7 @@ def page_style() -> Iterator[None]:
 
 
 def plain(text: str) -> str:
-    """A label that matplotlib draws as it is: a pair of dollar signs would make a formula of it."""
+    """A label that matplotlib draws literally: a pair of dollar signs would make it a formula."""
     return textwrap.shorten(text, _LONGEST, placeholder=" …").replace("$", r"\$")
 
 

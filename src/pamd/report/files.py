@@ -20,7 +20,7 @@ def read(directory: Path, name: str) -> bytes:
 
 
 def names_in(directory: Path, name: str) -> list[str]:
-    """The names in the directory `name` of a run directory, sorted; none where there is no such directory."""
+    """The names in the directory `name` of a run directory, sorted; none if there is no such directory."""
     try:
         handle = _open(directory, name, os.O_DIRECTORY)
     except OSError:

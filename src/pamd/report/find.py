@@ -17,7 +17,7 @@ _DEEPEST = 4
 def find_runs(path: Path) -> Iterator[Path | Unreadable]:
     """The run directories at or below `path`, and what looks like one but cannot be read.
 
-    RunError where the path itself cannot be read or has no run.
+    RunError if the path itself cannot be read or has no run.
     """
     try:
         found = list(_search(path, path, 0))
@@ -35,7 +35,7 @@ def _search(path: Path, given: Path, depth: int) -> Iterator[Path | Unreadable]:
         return
     inside = sorted(child for child in path.iterdir() if child.is_dir() and not child.name.startswith("."))
     if (path / "eval.jsonl").exists():
-        yield Unreadable(path, f"{path} has evaluations but no config.json: nothing says what they evaluate")
+        yield Unreadable(path, f"{path} has evaluations but no config.json, so it is not known what they evaluate")
         return
     for child in inside if depth < _DEEPEST else []:
         if child.is_symlink():
@@ -51,9 +51,9 @@ def _linked(link: Path, given: Path) -> Iterator[Unreadable]:
     """A run elsewhere is named; what lies below the given directory is found without the link."""
     target = link.resolve()
     if (target / "config.json").is_file() and not target.is_relative_to(given.resolve()):
-        yield Unreadable(link, f"{link} is a symbolic link to another place: give {target} itself")
+        yield Unreadable(link, f"{link} is a symbolic link to another place; pass {target} itself")
 
 
 def _siblings(path: Path) -> list[str]:
-    """Names of the directories beside `path`, which may not exist."""
+    """Names of the directories next to `path`, which may not exist."""
     return [found.name for found in path.parent.glob("*") if found.name != path.name and found.is_dir()]

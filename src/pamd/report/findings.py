@@ -1,4 +1,4 @@
-"""What a comparison says: which method of each pair scores higher, and how sure that is."""
+"""The result of a comparison: which method of each pair scores higher, and how sure that is."""
 
 from __future__ import annotations
 

@@ -28,13 +28,13 @@ class Verified(NamedTuple):
     """What vouches for a config."""
 
     by: str
-    """A checkpoint, or the directory's name, which holds a digest of the config; "" where nothing does."""
+    """A checkpoint, or the directory's name, which holds a digest of the config; "" if nothing does."""
     notice: str = ""
     """What a reader of the report should know about the checkpoints."""
 
 
 def verify_config(directory: Path, config: Mapping[str, Any]) -> Verified:
-    """Compare config.json as it is with the newest readable checkpoint; RunError names the fields that were edited.
+    """Compare config.json with the newest readable checkpoint; RunError names the fields that were edited.
 
     Runs of 0.1.0 have no config in their checkpoints, and published results have no checkpoints. Nothing but the
     directory's name can vouch for those.
@@ -71,7 +71,7 @@ def _refuse_edits(directory: Path, name: str, state: Mapping[str, Any], config: 
 
 
 def _state(directory: Path, name: str) -> dict[str, Any] | None:
-    """state.json of a checkpoint; None where it is not what was written."""
+    """state.json of a checkpoint; None if it is not what was written."""
     place = f"checkpoints/{name}"
     try:
         data = files.read(directory, f"{place}/state.json")

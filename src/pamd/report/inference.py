@@ -25,7 +25,7 @@ __all__ = ["aggregates", "common", "differences", "improvement", "pairs"]
 
 
 def common(comparison: Comparison, scale: str, columns: Sequence[Column]) -> list[Setting]:
-    """The settings of a scale in which each of `columns` has a score; none where a task would count twice."""
+    """The settings of a scale in which each of `columns` has a score; none if a task would count twice."""
     settings = [setting for setting in comparison.settings if setting.scale == scale]
     both = [s for s in settings if columns and all(_scored(comparison, s, column) for column in columns)]
     return both if len({setting.name for setting in both}) == len(both) else []
@@ -38,14 +38,14 @@ def scored_columns(comparison: Comparison, scale: str) -> list[Column]:
 
 
 def normalised(comparison: Comparison, settings: Sequence[Setting], column: Column) -> Scores | None:
-    """Scores as shares of the highest return, [tasks][seeds]; None where a task's highest return is not known."""
+    """Scores as shares of the highest return, [tasks][seeds]; None if a task's highest return is not known."""
     if any(setting.best is None for setting in settings):
         return None
     return [comparison.cells[s, column].array / s.best for s in settings if s.best is not None]
 
 
 def aggregates(comparison: Comparison, scale: str, rng: np.random.Generator) -> Table | None:
-    """Over the tasks that all methods share, in units of the highest return; None where there are none."""
+    """Over the tasks that all methods share, in units of the highest return; None if there are none."""
     columns = scored_columns(comparison, scale)
     settings = common(comparison, scale, columns)
     rows: list[list[Value]] = []
@@ -60,7 +60,7 @@ def aggregates(comparison: Comparison, scale: str, rng: np.random.Generator) -> 
     tasks = ", ".join(setting.name for setting in settings)
     notes = [
         f"Over {tasks}, each at its own budget. Returns are divided by 1000, the highest return of a DMControl task."
-        " Intervals: 95 %, bootstrap of runs within each task; none where a task has a single run."
+        " Intervals: 95%, bootstrap of runs within each task; none if a task has a single run."
         " Optimality gap: mean distance of a run from 1; lower is better."
     ]
     heads = ["method", "tasks", "runs", "IQM", "optimality gap"]
@@ -88,7 +88,7 @@ def improvement(comparison: Comparison, scale: str, rng: np.random.Generator) ->
         return None
     notes = [
         "Probability that a run of the first method scores higher than a run of the second; 0.5: neither is better."
-        " Intervals: 95 %, bootstrap of runs within each task. An interval that contains 0.5 decides nothing. If a few"
+        " Intervals: 95%, bootstrap of runs within each task. An interval that contains 0.5 decides nothing. If a few"
         " seeds all agree, the interval is too narrow."
     ]
     columns = ["pair", "tasks", "runs", "probability"]
@@ -107,7 +107,7 @@ def differences(comparison: Comparison, scale: str) -> Table | None:
         return None
     notes = [
         "Methods with the same seed play the same evaluation episodes, so their returns are compared seed by seed."
-        " Intervals: 95 %, Student's t. Seeds needed: how many paired seeds a two-sided test at 5 % needs to find the"
+        " Intervals: 95%, Student's t. Seeds needed: how many paired seeds a two-sided test at 5% needs to find the"
         " observed difference with probability 0.8. This is a rough estimate where seeds are few."
     ]
     columns = ["pair", "setting", "paired seeds", "difference in return", "seeds needed"]

@@ -30,12 +30,12 @@ _OPTIONAL: dict[str, dict[str, type]] = {
 }
 """What a config may lack, and what a report reads from it."""
 _LARGEST = 2**53
-"""Counts are exact up to here, whatever computes with them."""
+"""Counts are exact up to here, also as floating-point numbers."""
 _LEAST = {"decisions": 1, "seed": 0, "env.action_repeat": 1}
 
 
 def parse_config(config: Any, what: str) -> dict[str, Any]:
-    """A JSON tree as a config in the present layout, its text printable; RunError where it is not the config of a run.
+    """A JSON tree as a config in the present layout, its text printable; RunError if it is not the config of a run.
 
     `what` names its file in errors.
     """
@@ -92,7 +92,7 @@ def from_layout_1(config: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _value(config: Mapping[str, Any], name: str) -> Any:
-    """The value at a dotted name; None where there is none."""
+    """The value at a dotted name; None if there is none."""
     value: Any = config
     for part in name.split("."):
         value = value.get(part) if isinstance(value, dict) else None

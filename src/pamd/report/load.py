@@ -1,4 +1,4 @@
-"""Run directories as they are on disk. A file that cannot be read is an error; an unfinished run is not."""
+"""Reads run directories. A file that cannot be read is an error; an unfinished run is not."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class Found(NamedTuple):
 
 
 def load_runs(paths: Sequence[Path]) -> list[Run]:
-    """Every run in `paths`, as `read_runs` finds them; RunError where one cannot be read."""
+    """Every run in `paths`, as `read_runs` finds them; RunError if one cannot be read."""
     runs, unreadable = read_runs(paths)
     if unreadable:
         raise RunError(unreadable[0].reason)
@@ -68,7 +68,7 @@ def read_runs(paths: Sequence[Path]) -> Found:
 
 
 def load_run(path: Path) -> Run:
-    """The run in `path`, whatever its state. Each file is read once, because the run may still be writing."""
+    """The run in `path`, in any state. Each file is read once, because the run may still be writing."""
     file = path / "config.json"
     try:
         data = files.read(path, "config.json")
@@ -87,7 +87,7 @@ def load_run(path: Path) -> Run:
 
 
 def _check_new(run: Run, seen: dict[str, Path]) -> None:
-    """RunError where a run of the same name or config was seen before."""
+    """RunError if a run of the same name or config was seen before."""
     identity = canonical({key: value for key, value in run.config.items() if key not in _NOT_IDENTITY})
     keys = {"name": run.path.resolve().name, "config": identity}
     for what, key in keys.items():
@@ -121,7 +121,7 @@ def _seconds(decisions: Sequence[int], timing: Sequence[Row]) -> list[float | No
 
 
 def _action_repeat(curve: Curve) -> int:
-    """The frames of a decision, counted by a run of the first layout; 0 where it has not counted any."""
+    """The frames of a decision, counted by a run of the first layout; 0 if it has not counted any."""
     if not curve.decisions or not curve.decisions[-1]:
         return 0
     # The last decision of an episode may take fewer frames: the mean lies below the repeat, by less than one.
@@ -134,7 +134,7 @@ class _Status(NamedTuple):
 
 
 def _status(path: Path) -> _Status:
-    """What a run says of itself. It is only informative: the evaluations decide whether the run is finished."""
+    """What a run states about itself. It is only informative: the evaluations decide whether the run is finished."""
     try:
         status = parse_json(files.read(path, "status.json"))
     except (OSError, ValueError):

@@ -16,9 +16,9 @@ __all__ = ["Log", "read_evaluations", "read_log", "read_repairs", "read_timing"]
 Row = dict[str, Any]
 
 _LARGEST_COUNT = 2**53
-"""Counts are exact up to here, whatever computes with them."""
+"""Counts are exact up to here, also as floating-point numbers."""
 _LARGEST = 1e30
-"""Sums and squares of returns stay finite up to here. A return beyond it is damage. NaN is beyond it, too."""
+"""Sums and squares of returns stay finite up to here. A return beyond it is damage, and so is NaN."""
 
 
 class Log(NamedTuple):
@@ -26,7 +26,7 @@ class Log(NamedTuple):
 
     rows: list[Row]
     notice: str
-    """What a reader of the report should know about the file; "" where it is whole."""
+    """What a reader of the report should know about the file; "" if it is whole."""
 
 
 def read_log(path: Path) -> Log:
@@ -47,7 +47,7 @@ def read_log(path: Path) -> Log:
 
 
 def read_evaluations(path: Path) -> Log:
-    """eval.jsonl; RunError where a row is not an evaluation, or rows are out of order."""
+    """eval.jsonl; RunError if a row is not an evaluation, or rows are out of order."""
     log, before = read_log(path), -1
     for number, row in enumerate(log.rows, start=1):
         where = f"{path}, line {number}"
@@ -60,7 +60,7 @@ def read_evaluations(path: Path) -> Log:
 
 
 def read_timing(path: Path) -> Log:
-    """timing.jsonl; RunError where a row has no clock."""
+    """timing.jsonl; RunError if a row has no clock."""
     log = read_log(path)
     for number, row in enumerate(log.rows, start=1):
         where = f"{path}, line {number}"

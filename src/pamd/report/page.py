@@ -1,4 +1,4 @@
-"""One self-contained HTML page about runs, and beside it the same figures, tables and configs as files."""
+"""One self-contained HTML page about runs, and next to it the same figures, tables and configs as files."""
 
 from __future__ import annotations
 
@@ -48,8 +48,8 @@ def build(
 ) -> Path:
     """Report on `runs` (run directories, or directories of them) in `out`; the path of the page, out/index.html.
 
-    `published` are the paper's numbers to show beside ours. `groups` names columns: label -> runs of one method.
-    A run that cannot be read is listed on the page with the reason; RunError where none can be read.
+    `published` are the paper's numbers to show next to ours. `groups` names columns: label -> runs of one method.
+    A run that cannot be read is listed on the page with the reason; RunError if none can be read.
     """
     return write(compare_found(read_runs([Path(run) for run in runs]), groups), out, title=title, published=published)
 
@@ -76,7 +76,7 @@ def write(comparison: Comparison, out: Path, *, title: str, published: Sequence[
 
 
 def _clear(out: Path) -> None:
-    """Delete the files of an earlier report, so that every file beside the page belongs to this one."""
+    """Delete the files of an earlier report, so that every file next to the page belongs to this one."""
     if (out / "index.html").is_file():
         for pattern in ("configs/*.json", "tables/*.csv", "tables/*.tex", "figures/*.svg", "figures/*.png"):
             for file in out.glob(pattern):

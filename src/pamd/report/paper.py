@@ -49,7 +49,7 @@ class _Quoted(Quantity):
 
 
 def compared_table(comparison: Comparison, published: Sequence[Published]) -> Table | None:
-    """Our return next to the paper's, for every cell with a number in the paper; None where there is no such cell."""
+    """Our return next to the paper's, for every cell with a number in the paper; None if there is no such cell."""
     rows: list[list[Value]] = []
     for cell in comparison.rows:
         if found := matching(cell, published):
@@ -72,7 +72,7 @@ def matching(cell: Cell, published: Sequence[Published]) -> list[Published]:
     """The paper's returns for the task, background and method of a cell."""
     names = {cell.column.label, cell.column.method}
     rows = [p for p in published if p.quantity == "return" and p.task == cell.setting.task]
-    # The paper has videos or the task's own background; noise or a plain colour is neither.
+    # The paper has videos or the task's own background; noise or a plain color is neither.
     rows = [p for p in rows if p.method in names and (cell.setting.video if p.video else not cell.setting.background)]
     exact = [p for p in rows if p.method == cell.column.label]
     # Two tables of the paper may print the same number.

@@ -25,7 +25,7 @@ _WIDE = 3
 
 
 def styles(columns: Sequence[Column]) -> dict[Column, tuple[str, str]]:
-    """Colour and dashes of each column: the method's colour everywhere, and dashes where two would look alike."""
+    """Color and dashes of each column: the method's color everywhere, and dashes where two would look the same."""
     found: dict[Column, tuple[str, str]] = {}
     for column in columns:
         hues = (colour(column.method), *PALETTE)
@@ -64,7 +64,7 @@ def curves(comparison: Comparison, path: Path) -> list[Path]:
 
 @page_style()
 def profiles(comparison: Comparison, scale: str, path: Path, rng: np.random.Generator) -> list[Path]:
-    """The share of runs above each normalised return, over the tasks that all methods share; no task: []."""
+    """The share of runs above each normalized return, over the tasks that all methods share; no task: []."""
     from matplotlib import pyplot
 
     columns = scored_columns(comparison, scale)

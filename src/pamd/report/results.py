@@ -17,7 +17,7 @@ __all__ = ["layout", "records", "summary"]
 
 
 _SIDE_BY_SIDE = 6
-"""The columns of means that fit on the page, beside the names."""
+"""The number of columns of means that fit on the page, next to the names."""
 
 
 @dataclass(frozen=True)
@@ -99,7 +99,7 @@ def records(comparison: Comparison) -> list[dict[str, Any]]:
 
 
 def _unseen(comparison: Comparison) -> str:
-    """What the evaluations with unseen conditions vary; "" where there are none."""
+    """What the evaluations with unseen conditions vary; "" if there are none."""
     noise = {cell.setting.noise for cell in comparison.rows if cell.unseen_mean}
     return " or ".join(name for name, is_noise in (("backgrounds", False), ("noise", True)) if is_noise in noise)
 

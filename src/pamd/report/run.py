@@ -59,15 +59,15 @@ class Run:
     config: dict[str, Any]
     """In the present layout."""
     state: str
-    """finished, running, interrupted or failed, as the run wrote; "" where it wrote nothing."""
+    """finished, running, interrupted or failed, as the run wrote; "" if it wrote nothing."""
     time: float | None
-    """When the run last wrote its status, in seconds of Unix time; None where it did not."""
+    """When the run last wrote its status, in seconds of Unix time; None if it did not."""
     notices: tuple[str, ...]
     """What a reader of the report should know about its files."""
     config_text: str
     """config.json as it was read."""
     verified: str
-    """What confirms that config.json was not edited; "" where nothing does."""
+    """What confirms that config.json was not edited; "" if nothing does."""
 
     @property
     def path(self) -> Path:
@@ -109,7 +109,7 @@ class Run:
 
     @property
     def unseen_score(self) -> float | None:
-        """The mean return with unseen backgrounds or noise; None where there are none."""
+        """The mean return with unseen backgrounds or noise; None if there are none."""
         return float(np.mean(self.curve.unseen[-1])) if self.curve.unseen[-1] else None
 
     @property

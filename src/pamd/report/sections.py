@@ -1,4 +1,4 @@
-"""The parts of the page that show files of the runs as they are: diagnostics and configs.
+"""The parts of the page that show files of the runs unchanged: diagnostics and configs.
 
 A file that cannot be shown is named with the reason. It never prevents the page.
 """

@@ -28,18 +28,18 @@ class Setting:
     task: str
     decisions: int
     action_repeat: int
-    """0 where it is not known: a run of the first layout that was never evaluated."""
+    """0 if it is not known: a run of the first layout that was never evaluated."""
     scale: str
     name: str
     """The task and its background or noise: with another one it is another task."""
     background: str
-    """The name of the background or of the noise; "" where the task has its own."""
+    """The name of the background or of the noise; "" if the task has its own."""
     noise: bool
     """Whether noise is added to the states."""
     video: bool
     """Whether the background shows videos, as in the paper."""
     best: float | None
-    """The highest possible return: 1000 in the DMControl suite; None where it is not known."""
+    """The highest possible return: 1000 in the DMControl suite; None if it is not known."""
     detail: str = ""
     """What tells it from another setting of the same task, budget and scale."""
 
@@ -131,7 +131,7 @@ def _best(fact: Mapping[str, Any]) -> float | None:
 def _labels_by_hand(
     runs: Sequence[Run], records: Sequence[Mapping[str, Any]], groups: Mapping[str, Sequence[Path]]
 ) -> list[str | None]:
-    """The label that `groups` gives each run; RunError where a label would stand for different methods or scales."""
+    """The label that `groups` gives each run; RunError if a label would mix methods or scales."""
     named = {Path(path).resolve(): label for label, paths in groups.items() for path in paths}
     labels = [named.get(run.path.resolve()) for run in runs]
     for label in groups:

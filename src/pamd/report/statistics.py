@@ -164,7 +164,7 @@ def seeds_needed(differences: Values, power: float = 0.8, significance: float = 
 
     n = ((z_{1-a/2} + z_power) / e)^2 + z_{1-a/2}^2 / 2 with e = mean / standard deviation: the normal approximation
     with Guenther's (1981) correction for the t test. The spread of a few seeds is itself uncertain, and so is this.
-    None where fewer than two seeds are paired or the mean difference is zero.
+    None if fewer than two seeds are paired or the mean difference is zero.
     """
     if len(differences) < 2 or not (mean := float(np.mean(differences))):
         return None
@@ -202,7 +202,7 @@ class Effect:
 
 
 def pooled_effect(differences: Scores) -> Effect | None:
-    """The mean over tasks of the mean paired difference [tasks][seeds]; None where a task has a single seed."""
+    """The mean over tasks of the mean paired difference [tasks][seeds]; None if a task has a single seed."""
     if not differences or any(len(task) < 2 for task in differences):
         return None
     variances = [float(task.var(ddof=1)) / len(task) for task in differences]
@@ -246,7 +246,7 @@ def _student_area(degrees: float) -> tuple[Values, Values]:
 
 
 def _digits(*values: float | None) -> int:
-    """Decimals of a return. Rewards may be small, and 0.0 would say that there were none."""
+    """Decimals of a return. Rewards may be small, and 0.0 would mean that there were none."""
     return 1 if max((abs(value) for value in values if value is not None), default=0.0) >= 1 else 3
 
 

@@ -16,7 +16,7 @@ _LONGEST = 120
 
 
 def parse_json(data: bytes) -> Any:
-    """The JSON value in `data`; ValueError where it is not JSON or is nested too deeply."""
+    """The JSON value in `data`; ValueError if it is not JSON or is nested too deeply."""
     try:
         value = json.loads(data)
     except RecursionError:

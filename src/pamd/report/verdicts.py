@@ -17,7 +17,7 @@ from pamd.table import Table, Value
 __all__ = ["OUTCOMES", "Answer", "Verdict", "answers", "verdict_table"]
 
 Verdict = Literal["yes", "no", "open"]
-"""The effect is above zero after correction; below zero; or it cannot be told with so many seeds."""
+"""The effect is above zero after correction; below zero; or this many seeds cannot decide."""
 
 
 class Pair(Protocol):
@@ -51,7 +51,7 @@ def area(run: Run) -> float:
 
 
 def unseen_return(run: Run) -> float:
-    """The return with unseen backgrounds or noise; NaN where the task has none."""
+    """The return with unseen backgrounds or noise; NaN if the task has none."""
     return float("nan") if run.unseen_score is None else run.unseen_score
 
 
@@ -64,7 +64,7 @@ OUTCOMES: dict[str, Callable[[Run], float]] = {
 
 @dataclass(frozen=True)
 class Answer:
-    """What one pair says of a claim, by one outcome."""
+    """What one pair shows about a claim, by one outcome."""
 
     claim: str
     pair: str

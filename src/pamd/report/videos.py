@@ -1,4 +1,4 @@
-"""The newest video of each run. Methods stand side by side, on the same task and seed."""
+"""The newest video of each run. Methods are shown side by side, on the same task and seed."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def _rows(comparison: Comparison, setting: Setting, out: Path, fits: Callable[[i
 
 
 def _shown(cell: Cell, run: Run, out: Path, fits: Callable[[int], bool]) -> str:
-    """A run's video with its caption; "" where it has none."""
+    """A run's video with its caption; "" if it has none."""
     name = _newest(run.path)
     if name is None:
         return ""

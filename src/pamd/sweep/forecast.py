@@ -33,7 +33,7 @@ OTHER_RATE = 40.0
 EVALUATION_COST = {"paper": 0.03, "cpu": 0.08, "smoke": 0.3}
 """The time of a decision in evaluation over that of one in training, which also learns (the same benchmark)."""
 ACTIONS = 38
-"""The suite's largest action dimension: a bound, and a few bytes beside a frame."""
+"""The suite's largest action dimension: an upper bound, and only a few bytes more per frame."""
 STATE_SIZE = 256
 """Numbers of a state with its noise: above the suite's largest."""
 PROCESS = {"paper": 1.2e9, "cpu": 0.7e9, "smoke": 0.7e9}

@@ -50,7 +50,7 @@ class Job:
 
 
 def jobs(labelled: Iterable[tuple[str, TrainConfig]], runs: Path) -> list[Job]:
-    """A job for every labelled config; the same run at several budgets becomes one job with the largest."""
+    """A job for every labeled config; the same run at several budgets becomes one job with the largest."""
     runs = runs.expanduser().absolute()  # A worker may have another working directory.
     made: dict[str, Job] = {}
     for label, config in labelled:
@@ -86,7 +86,7 @@ def run_job(config: str, runs: str) -> Outcome:
 
 
 def _wait_for(path: Path) -> None:
-    """Return once the run in `path` is unlocked; RunError where another process keeps it locked."""
+    """Return once the run in `path` is unlocked; RunError if another process keeps it locked."""
     run = RunDirectory.open(path)
     deadline = time.monotonic() + _PATIENCE
     while True:

@@ -1,4 +1,4 @@
-"""The state of a run, read from its directory: the one source for displays, whatever the backend."""
+"""The state of a run, read from its directory: the one source for displays, for every backend."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class RunState(NamedTuple):
     """The state of a run, as its files have it."""
 
     state: str
-    """running, finished, interrupted, failed; "" where the run has not started."""
+    """running, finished, interrupted, failed; "" if the run has not started."""
     decisions: int
     last_return: float | None
     """Mean of the last evaluation."""

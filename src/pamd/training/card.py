@@ -12,7 +12,7 @@ from pamd.types import Budget
 __all__ = ["PREVIEW", "CardFacts", "model_card"]
 
 PREVIEW = "replay.mp4"
-"""The video that a hub shows beside a reinforcement-learning model."""
+"""The video that a hub shows with a reinforcement-learning model."""
 
 _ROWS = 12
 """The largest number of evaluations in the table."""
@@ -29,7 +29,7 @@ _CITATION = """\
 
 
 class CardFacts(NamedTuple):
-    """What a model card says."""
+    """The contents of a model card."""
 
     config: TrainConfig
     budget: Budget
@@ -68,7 +68,7 @@ def model_card(facts: CardFacts) -> str:
 
 
 def _front_matter(facts: CardFacts) -> str:
-    """YAML. Every string is written as JSON, which is valid YAML whatever characters a name has."""
+    """YAML. Every string is written as JSON, which is valid YAML for all characters of a name."""
     task, label = _task(facts.config), facts.config.label
     tags = ["reinforcement-learning", "deep-reinforcement-learning", "pamd", task, label]
     lines = ["---", "library_name: pamd", "pipeline_tag: reinforcement-learning", "tags:"]

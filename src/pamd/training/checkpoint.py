@@ -75,7 +75,7 @@ def newest(directory: Path) -> tuple[Checkpoint | None, list[str]]:
 
 
 def read(path: Path) -> Checkpoint:
-    """The checkpoint in `path`. CheckpointError if it is incomplete, whatever its files hold."""
+    """The checkpoint in `path`. CheckpointError if it is incomplete."""
     from safetensors import SafetensorError
     from safetensors.torch import load
 
@@ -102,7 +102,7 @@ def _check_name(path: Path, state: Mapping[str, Any]) -> None:
     budget = state.get("budget")
     decisions = budget.get("decisions") if isinstance(budget, dict) else None
     if decisions != int(path.name):
-        raise CheckpointError(f"checkpoint {path.name} does not match its name: its state is of decision {decisions}")
+        raise CheckpointError(f"checkpoint {path.name} does not match its name: its state is at decision {decisions}")
 
 
 def all_in(directory: Path) -> list[Path]:

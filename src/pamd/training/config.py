@@ -150,7 +150,7 @@ def prepare(config: TrainConfig, report: Report | None = None) -> TrainConfig:
 
 
 def run_name(config: TrainConfig) -> str:
-    """task_method_seed_hash: the same for the same computation, whatever its runtime and budget."""
+    """task_method_seed_hash: the same for the same computation, with any runtime and budget."""
     digest = identity_digest(identity(config))
     beside = config.env.distractor or config.env.noise
     task = config.env.task + (f"+{beside.name}" if beside else "")

@@ -1,4 +1,4 @@
-"""Evaluation: the policy's mode, on an environment and with seeds of its own."""
+"""Evaluation: the policy's mode, on a separate environment with separate seeds."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def evaluate(
 ) -> tuple[dict[str, Any], Video]:
     """Returns of `episodes` episodes and, if `record`, the frames [H, W, 3] of the first.
 
-    With a video distractor or with noise beside the state, episodes are played twice: as in training, and, under keys
+    With a video distractor or with noise dimensions, episodes are played twice: as in training, and, under keys
     that begin with `unseen_`, with videos or a mean of the noise that training never shows. The recording has one after
     the other. With noise, the row has the denoising factors. `stop` is asked after every decision; if it returns True,
     the row is empty.

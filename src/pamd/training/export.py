@@ -53,9 +53,9 @@ def export_run(run: str | Path, directory: str | Path, *, repo: str | None = Non
 
 def _check_new(directory: Path) -> None:
     if directory.is_symlink() or (directory.exists() and not directory.is_dir()):
-        raise RunError(f"{directory} must be a new or empty directory, and it is a file or a link")
+        raise RunError(f"{directory} must be a new or empty directory, but it is a file or a link")
     if directory.is_dir() and any(directory.iterdir()):
-        raise RunError(f"{directory} must be a new or empty directory, and it has files in it")
+        raise RunError(f"{directory} must be a new or empty directory, but it contains files")
     durable.check_directory(directory.absolute().parent, "the parent of the export")
 
 

@@ -1,4 +1,4 @@
-"""The weights of an export: one safetensors file whose metadata says what they fit.
+"""The weights of an export: one safetensors file whose metadata states the config that they fit.
 
 Links are followed here, unlike in a run directory: the cache of a model hub consists of links.
 """
@@ -66,7 +66,7 @@ def weights_file(
 
 
 def read_export(path: Path) -> Exported:
-    """The export in `path`. CheckpointError where its files are damaged or do not belong together."""
+    """The export in `path`. CheckpointError if its files are damaged or do not belong together."""
     from safetensors import SafetensorError, safe_open
 
     try:
@@ -96,8 +96,8 @@ def read_export(path: Path) -> Exported:
 
 
 def _digest(tree: Mapping[str, Any]) -> str:
-    """The digest of the config as it is written, which a later version with more fields finds, too."""
+    """The digest of the config as it is written, which a later version with more fields also finds."""
     try:
         return identity_digest(tree_identity(tree))
-    except (KeyError, TypeError):  # a field was removed, and its default stands in the config that was parsed
+    except (KeyError, TypeError):  # a field was removed, and the parsed config has its default
         return ""

@@ -46,7 +46,7 @@ def links(run: Path) -> list[Path]:
 
 
 def refuse_linked_directories(run: Path) -> None:
-    """RunError where a directory of the run is a link: its files would lie outside the run."""
+    """RunError if a directory of the run is a link: its files would lie outside the run."""
     for name in _DIRECTORIES:
         if (run / name).is_symlink():
             raise RunError(f"{run / name} is a symbolic link; a run directory must hold its own files")

@@ -1,6 +1,6 @@
 """Logs: JSON lines that an interrupted run continues to the byte; TensorBoard and wandb as mirrors of them.
 
-train.jsonl and eval.jsonl hold only what the config determines. Whatever a clock says is in timing.jsonl. A checkpoint
+train.jsonl and eval.jsonl hold only what the config determines. All wall-clock times are in timing.jsonl. A checkpoint
 keeps the length and the digest of each file, so that a resume continues exactly the rows that were written.
 """
 
@@ -56,11 +56,11 @@ class Logs:
             with _explained(path):
                 length, wanted = durable.sync(path), self._lengths[name]
             if length != wanted:
-                raise RunError(f"{path} has {length} bytes and {wanted} were written: another process changed it")
+                raise RunError(f"{path} has {length} bytes, but {wanted} were written: another process changed it")
         return {name: {"bytes": self._lengths[name], "sha256": self._digests[name].hexdigest()} for name in LOGS}
 
     def restore(self, state: Mapping[str, Mapping[str, Any]]) -> None:
-        """Cut each file back to what it was at a checkpoint. RunError where that is not there any more."""
+        """Cut each file back to what it was at a checkpoint. RunError if that is not there any more."""
         for name, path in self._paths.items():
             rows, _ = split_log(path, state[name])
             with _explained(path):
@@ -69,7 +69,7 @@ class Logs:
 
 
 def split_log(path: Path, entry: Mapping[str, Any]) -> tuple[bytes, bytes]:
-    """The rows up to a checkpoint, and what came after. RunError where the rows are not those that `entry` describes.
+    """The rows up to a checkpoint, and what came after. RunError if the rows are not those that `entry` describes.
 
     `entry` is the log's length and digest in the state of the checkpoint.
     """
@@ -137,7 +137,7 @@ def _wandb(project: str, run: RunDirectory) -> Any:
     try:
         import wandb
     except ImportError:
-        raise ConfigError("logging to Weights & Biases needs wandb: pip install 'pamd[wandb]'") from None
+        raise ConfigError("logging to Weights & Biases requires wandb: pip install 'pamd[wandb]'") from None
     wandb.init(project=project, name=run.path.name, id=run.path.name.replace("+", "-"), resume="allow")
 
     def mirror(name: str, row: Mapping[str, Any]) -> None:

@@ -225,7 +225,7 @@ def learn(session: Session, clock: Stopwatch) -> None:
         if session.device.type == "cpu":
             _check_finite(session)
     if decisions % session.config.log_every == 0 and session.budget.updates:
-        # Where this decision brought no update, a batch of its own serves: the same one after a resume.
+        # If this decision made no update, a separate batch is drawn: the same one after a resume.
         rng = np.random.default_rng([session.config.seed, 2, decisions])
         _log_update(session, clock, session.sample(rng) if batch is None else batch)
 

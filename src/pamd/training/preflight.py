@@ -67,12 +67,12 @@ def check_run(config: TrainConfig, directory: Path) -> None:
 
 
 def _size(saved: Path) -> int:
-    """Bytes of a checkpoint, whatever is in its place."""
+    """Bytes of a checkpoint, also if a file or a link is in its place."""
     return sum(file.lstat().st_size for file in saved.iterdir()) if saved.is_dir() else 0
 
 
 def run_needs(config: TrainConfig) -> Needs:
-    """The forecast: replay, networks with gradients and optimiser states, the largest batch, and checkpoints."""
+    """The forecast: replay, networks with gradients and optimizer states, the largest batch, and checkpoints."""
     channels, *rest = least_shape(config.env)
     capacity, margin = replay_plan(config)
     dtype = "float32" if observes_states(config.env.task) else "uint8"
@@ -127,7 +127,7 @@ def _outlined(config: TrainConfig, agent: AgentConfig, observation_shape: tuple[
     return _Sizes(
         weights=_bytes(parts.modules().state_dict().values()),
         gradients=_bytes({id(p): p for p in stepped}.values()),
-        moments=2 * _bytes(stepped),  # Adam's, in each optimiser that steps the parameter
+        moments=2 * _bytes(stepped),  # Adam's, in each optimizer that steps the parameter
         features=parts.representation.encoder.feature_dim,
     )
 
@@ -174,7 +174,7 @@ def _check(config: TrainConfig, what: str, needs: Mapping[str, int], available: 
     shares = ", ".join(f"{name} {amount / 1e9:,.1f} GB" for name, amount in needs.items())
     hint = ", or use --set replay.storage=mmap" if (what, largest) == ("memory", "replay") else ""
     raise ResourceError(
-        f"the run will need at least {total / 1e9:,.1f} GB of {what} ({shares}), and {available / 1e9:,.1f} GB are "
+        f"the run requires at least {total / 1e9:,.1f} GB of {what} ({shares}), and {available / 1e9:,.1f} GB are "
         f"available: lower one of {_values(config, _FIELDS[largest])}{hint}"
     )
 

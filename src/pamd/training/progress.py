@@ -27,7 +27,7 @@ class Progress(NamedTuple):
 
 
 def read_progress(saved: Checkpoint) -> Progress:
-    """The progress in the state of a checkpoint. CheckpointError where a part is missing or of the wrong type."""
+    """The progress in the state of a checkpoint. CheckpointError if a part is missing or of the wrong type."""
     state = saved.state
     try:
         State.of(state["replay"])
@@ -44,7 +44,7 @@ def read_progress(saved: Checkpoint) -> Progress:
             metrics={str(name): float(value) for name, value in state["metrics"].items()},
         )
     except Exception as error:
-        # Whatever the state holds instead: it is malformed.
+        # The state may hold anything: it is malformed.
         reason = f"{type(error).__name__}: {error}".splitlines()[0]
         raise CheckpointError(f"checkpoint {saved.path.name} is malformed: {reason}") from None
 

@@ -1,4 +1,4 @@
-"""What can be repaired in a run directory without inventing anything. Each function says what it did."""
+"""What can be repaired in a run directory without inventing anything. Each function reports what it did."""
 
 from __future__ import annotations
 
@@ -103,7 +103,7 @@ def _state(run: Path, file: str, rows: list[int], size: int, digest: str) -> Non
 
 
 def _rows(content: bytes) -> list[bytes]:
-    # bytes.splitlines would split at carriage returns, too.
+    # bytes.splitlines would also split at carriage returns.
     rows = [row + b"\n" for row in content.split(b"\n")]
     last = rows.pop()[:-1]
     return [*rows, last] if last else rows

@@ -33,7 +33,7 @@ def write_atomically(path: Path, text: str) -> None:
 
 @contextmanager
 def lock(directory: Path) -> Iterator[None]:
-    """Hold a run directory for this process; RunError where another process holds it.
+    """Hold a run directory for this process; RunError if another process holds it.
 
     The lock is on the directory itself, so deleting a file cannot let a second process in. Nothing is written.
     """
@@ -64,12 +64,12 @@ class RunDirectory:
 
     @staticmethod
     def create(root: Path, config: TrainConfig) -> RunDirectory:
-        """The directory of `config` below `root`. It is made if it is not there; `new` says so."""
+        """The directory of `config` below `root`. It is created if it does not exist; `new` is then true."""
         path = root / run_name(config)
         if (path / "config.json").exists():
             found = RunDirectory.open(path, config.runtime)
             if run_name(found.config) != run_name(config):
-                raise RunError(f"{path} holds a run of another config; remove it or choose another --runs directory")
+                raise RunError(f"{path} holds a run with another config; remove it, or choose another --runs directory")
             found.extend(config.decisions)
             return found
         new = not path.exists()
@@ -91,7 +91,7 @@ class RunDirectory:
             meant = f" Did you mean {path.parent / hint}?" if hint else ""
             raise RunError(f"{path} is not a run directory: it has no config.json.{meant}")
         if is_export(path):
-            raise RunError(f"{path} is an export, not a run directory: it has weights, but no checkpoints or replay")
+            raise RunError(f"{path} is an export, not a run directory: it has weights but no checkpoints and no replay")
         config = read_config(file)
         if runtime is not None:
             config = dataclasses.replace(config, runtime=runtime)
@@ -124,7 +124,7 @@ class RunDirectory:
 
     @contextmanager
     def locked(self) -> Iterator[None]:
-        """Hold the run for this process, to write to it; RunError where another process holds it."""
+        """Hold the run for this process, to write to it; RunError if another process holds it."""
         with lock(self.path):
             durable.check_directory(self.path, "the run directory")
             yield
@@ -143,7 +143,7 @@ class RunDirectory:
 
     @property
     def finished(self) -> bool:
-        """Whether the status says so, and no checkpoint says otherwise: the status is a file that anyone may edit."""
+        """Whether the status is finished and no checkpoint contradicts it: anyone may edit the status file."""
         status, saved = self.status(), checkpoint.all_in(self.checkpoints)
         done = status.get("decisions")
         if status.get("state") != "finished" or not isinstance(done, int):

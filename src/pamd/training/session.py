@@ -119,14 +119,14 @@ class Session:
         checkpoint.write(self.run.checkpoints, self.budget.decisions, self.agent.tensors(), state)
 
     def restore(self, saved: checkpoint.Checkpoint) -> None:
-        """Return to where `save` was called. CheckpointError where the checkpoint does not match this run."""
+        """Return to where `save` was called. CheckpointError if the checkpoint does not match this run."""
         check_config(self.config, saved)
         try:
             self._restore(saved)
         except (ReplayError, ResourceError, RunError):
             raise
         except Exception as error:
-            # Whatever its files hold, a checkpoint that cannot be used gives way to the one before it.
+            # A checkpoint that cannot be used, for any reason, gives way to the one before it.
             reason = f"{type(error).__name__}: {error}".splitlines()[0]
             raise CheckpointError(f"checkpoint {saved.path.name} does not match this run: {reason}") from None
 
@@ -149,7 +149,7 @@ class Session:
 
 
 def check_config(config: TrainConfig, saved: checkpoint.Checkpoint) -> None:
-    """RunError where `config` is not the one that the checkpoint was made with: config.json was edited."""
+    """RunError if `config` is not the one that the checkpoint was made with: config.json was edited."""
     made_with = saved.state.get("config")
     if not isinstance(made_with, dict):
         raise CheckpointError(f"checkpoint {saved.path.name} is malformed: it holds no config")
@@ -171,7 +171,7 @@ def replay_plan(config: TrainConfig) -> tuple[ReplayConfig, int]:
 
 
 def device_of(name: str) -> torch.device:
-    """The device of that name; ConfigError where it cannot be used here."""
+    """The device of that name; ConfigError if it cannot be used here."""
     if name == "auto":
         return torch.device("cuda" if torch.cuda.is_available() else "cpu")
     try:

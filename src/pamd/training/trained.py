@@ -57,7 +57,7 @@ class Trained:
 
     @property
     def distance(self) -> Distance[Any] | None:
-        """The learned distance; None where the method has no metric."""
+        """The learned distance; None if the method has no metric."""
         return self.measured.distance
 
     def make_env(self, seed: int = 0, render_size: int | None = None) -> Episodes:
@@ -85,7 +85,7 @@ def load(run: str | Path) -> Trained:
     agent = _agent(config)
     try:
         agent.load(tensors)
-    except Exception as error:  # whatever the tensors hold
+    except Exception as error:  # the tensors may hold anything
         first = f"{type(error).__name__}: {error}".splitlines()[0]
         raise CheckpointError(f"checkpoint {place.name} of {run} does not match the run's config: {first}") from None
     return Trained(opened.path, config, agent, place.name, tuple(complaints))
@@ -100,7 +100,7 @@ def _load_export(path: Path) -> Trained:
         check_weights(config, found.weights, shape, action_dim)
         agent = Agent(config.agent, observation_shape=shape, action_dim=action_dim, seed=config.seed)
         agent.load_weights(found.weights)
-    except Exception as error:  # whatever the files hold
+    except Exception as error:  # the files may hold anything
         first = f"{type(error).__name__}: {error}".splitlines()[0]
         raise CheckpointError(f"the weights in {path} do not fit its config: {first}") from None
     return Trained(path, config, agent, f"{found.budget.decisions:09d}")

@@ -39,7 +39,7 @@ class Finding(NamedTuple):
     harmless: bool = False
     """A note: a resume is exact all the same, and the logs are what was written."""
     repair: Callable[[], str] | None = None
-    """Repairs it and says what was done; None where no repair is safe."""
+    """Repairs it and reports what was done; None if no repair is safe."""
 
 
 class Repaired(NamedTuple):
@@ -131,7 +131,7 @@ def _logs(run: RunDirectory, saved: Checkpoint | None) -> Iterator[Finding]:
 
 
 def _log(run: RunDirectory, name: str, saved: Checkpoint) -> Iterator[Finding]:
-    """Whether a log is what the checkpoint says."""
+    """Whether a log matches the checkpoint."""
     path, entry = run.path / f"{name}.jsonl", saved.state["logs"][name]
     try:
         rows, after = split_log(path, entry)
@@ -178,11 +178,11 @@ def _status(run: RunDirectory, saved: Checkpoint | None) -> Iterator[Finding]:
     elif state not in STATES:
         yield Finding("status.json", f"its state must be one of {', '.join(STATES)}, got {state!r}", repair=mark)
     elif state == "running":
-        yield Finding("status.json", "says running, but no process holds the run", harmless=True, repair=mark)
+        yield Finding("status.json", "is running, but no process holds the run", harmless=True, repair=mark)
     elif state == "finished" and saved is None:
         yield Finding("checkpoints", "are not there; the logs cannot be verified", harmless=True)
     elif state == "finished" and decisions != budget.decisions:
-        problem = f"says finished at decision {decisions!r}; the newest checkpoint is at {budget.decisions}"
+        problem = f"is finished at decision {decisions!r}, but the newest checkpoint is at {budget.decisions}"
         yield Finding("status.json", problem, repair=mark)
 
 

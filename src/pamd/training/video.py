@@ -22,10 +22,10 @@ def write_video(path: Path, frames: list[NDArray[np.uint8]], rate: int) -> None:
     temporary = path.with_name(f".{path.stem}.{os.getpid()}.mp4")
     height, width = frames[0].shape[:2]
     try:
-        # Through a file of its own: opened by name, a link would be followed.
+        # Through a temporary file: opened by name, a link would be followed.
         with durable.open_file(temporary, "wb") as file, av.open(file, "w", format="mp4") as container:
             stream = container.add_stream("libx264", rate=rate)
-            # H.264 wants even sides; the odd last row or column is not worth an error.
+            # H.264 requires even sides; an odd last row or column is not worth an error.
             stream.width, stream.height, stream.pix_fmt = width // 2 * 2, height // 2 * 2, "yuv420p"
             for image in frames:
                 picture = av.VideoFrame.from_ndarray(np.ascontiguousarray(image[: stream.height, : stream.width]))

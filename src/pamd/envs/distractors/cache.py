@@ -41,7 +41,7 @@ def forecast(count: int, size: int, limit: int) -> int:
 
 
 def check_room(count: int, size: int, limit: int) -> int:
-    """The forecast; ResourceError where it exceeds the limit or the free disk space."""
+    """The forecast; ResourceError if it exceeds the limit or the free disk space."""
     needed = forecast(count, size, limit)
     smaller = "choose fewer (train_clips, unseen_clips) or shorter ones (frames)"
     if needed > LIMIT_BYTES:

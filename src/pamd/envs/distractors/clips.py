@@ -1,4 +1,4 @@
-"""Sources of clips: a video file, a photograph that is panned and zoomed, a procedural video, a colour."""
+"""Sources of clips: a video file, a photograph that is panned and zoomed, a procedural video, a color."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ class _File(Clip):
             with av.open(str(self.path)) as container:
                 if not container.streams.video:
                     raise ClipError(f"{self.path} contains no pictures")
-                count, declared = 0, container.streams.video[0].frames  # 0 where the header does not say
+                count, declared = 0, container.streams.video[0].frames  # 0 if the header does not state it
                 for frame in container.decode(container.streams.video[0]):
                     yield scaled(frame)
                     count += 1
@@ -139,7 +139,7 @@ class Procedural(Clip):
 
 
 class Colour(Clip):
-    """One constant colour."""
+    """One constant color."""
 
     def __init__(self, rgb: tuple[int, int, int]) -> None:
         self.rgb, self.name = rgb, "#{:02x}{:02x}{:02x}".format(*rgb)

@@ -11,7 +11,7 @@ Picture = NDArray[np.uint8]
 Mask = NDArray[np.bool_]
 
 _ONE = 1 << 12
-"""The number one in the fixed-point format of the colour matrices."""
+"""The number one in the fixed-point format of the color matrices."""
 
 
 def compose(frame: Picture, mask: Mask, background: Picture, strength: float = 1.0) -> Picture:
@@ -39,7 +39,7 @@ def blue_mask(frame: Picture) -> Mask:
 
 
 def hue_turn(angle: float) -> NDArray[np.int32]:
-    """The matrix [3, 3], in fixed point, that turns colours about the gray axis by `angle` radians."""
+    """The matrix [3, 3], in fixed point, that turns colors about the gray axis by `angle` radians."""
     cosine, sine = np.cos(angle), np.sin(angle)
     third, root = (1 - cosine) / 3, np.sqrt(1 / 3) * sine
     # Rodrigues' formula about (1, 1, 1) / sqrt(3): grays stay, the mean of the channels stays.
@@ -68,7 +68,7 @@ def to_gray(frame: Picture) -> Picture:
 
 
 def to_size(frame: Picture, size: int) -> Picture:
-    """`frame` [S, S, 3] as [size, size, 3] by nearest-neighbour sampling, so a video shows the agent's pixels."""
+    """`frame` [S, S, 3] as [size, size, 3] by nearest-neighbor sampling, so a video shows the agent's pixels."""
     if len(frame) == size:
         return frame
     nearest = np.arange(size) * len(frame) // size

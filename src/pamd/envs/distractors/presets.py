@@ -21,7 +21,7 @@ class Preset(NamedTuple):
 
 PRESETS: dict[str, Preset] = {
     "paper-video": Preset(
-        "the paper's: colour-shifted natural videos instead of the background, a new one per episode", {"hue": 1.0}
+        "the paper's: color-shifted natural videos instead of the background, a new one per episode", {"hue": 1.0}
     ),
     "released-video": Preset(
         "the released code's: 1000 gray frames that continue across episodes, wherever a pixel is mostly blue",
@@ -36,19 +36,19 @@ PRESETS: dict[str, Preset] = {
     ),
     "easy": Preset("a still picture per episode, half blended in", {"source": "image", "strength": 0.5}),
     "medium": Preset(
-        "videos at three quarters, hues a little shifted, the camera and the agent's colours a little unsteady",
+        "videos at three quarters, hues a little shifted, the camera and the agent's colors a little unsteady",
         {"strength": 0.75, "hue": 0.25, "jitter": 1.0, "agent_color": 0.1},
     ),
     "hard": Preset(
-        "videos of any hue, played either way, a camera that sways by 4 degrees, an agent of changing colours",
+        "videos of any hue, played either way, a camera that sways by 4 degrees, an agent of changing colors",
         {"hue": 1.0, "playback": "either", "jitter": 4.0, "agent_color": 0.3},
     ),
-    "video": Preset("videos as they are instead of the background, a new one per episode", {}),
+    "video": Preset("unchanged videos instead of the background, a new one per episode", {}),
     "image": Preset("a still picture per episode instead of the background", {"source": "image"}),
     "noise": Preset("Gaussian pixels instead of the background, new in every frame", {"source": "noise"}),
-    "color": Preset("one colour per episode instead of the background", {"source": "color"}),
+    "color": Preset("one color per episode instead of the background", {"source": "color"}),
     "none": Preset(
-        "the task's own background; options may still move the camera or recolour the agent", {"source": "none"}
+        "the task's own background; options may still move the camera or recolor the agent", {"source": "none"}
     ),
 }
 

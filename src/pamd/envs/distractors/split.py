@@ -28,7 +28,7 @@ Report = Callable[[int, int, str], None]
 def prepare(config: DistractorConfig, size: int, report: Report | None = None) -> DistractorConfig:
     """`config` with its clips chosen, named by content and decoded at `size`.
 
-    A config that already names its clips gets exactly those; ClipError where one is missing. Copies of a clip, under
+    A config that already names its clips gets exactly those; ClipError if one is missing. Copies of a clip, under
     any name and in any container, count as one, so no clip can be on both sides.
     """
     if not config.has_clips:
@@ -86,7 +86,7 @@ def _restore(ref: ClipRef, config: DistractorConfig, size: int) -> None:
         where = config.videos or "the clips of installed packages and the procedural ones"
         raise ClipError(
             f"the clip {ref.name!r} ({ref.content[:12]}) is neither in the cache nor among {where}: this run was"
-            " begun with other files. Restore them, or start a new run"
+            " started with other files. Restore them, or start a new run"
         )
     cache.check_room(1, size, config.frames)
     cache.store(clip, ref.content, size, config.frames)
@@ -121,6 +121,6 @@ def _counts(config: DistractorConfig, there: int) -> tuple[int, int]:
         where = config.videos or f"source {config.source}"
         raise ConfigError(
             f"distractor: {asked} need {max(train, 1) + max(unseen, 1)} different clips, and {where} has {there};"
-            " a training clip is never used as an unseen one. Add clips, or request fewer"
+            " a training clip is never used as an unseen clip. Add clips, or request fewer"
         )
     return train, unseen

@@ -64,7 +64,7 @@ class Distracted(Task):
     def draw_on_clip(self, split: Split, size: int, variant: int = 0) -> NDArray[np.uint8]:
         """The current state as RGB [size, size, 3] with this episode's clip of `split` as the background.
 
-        Every `variant` other than 0 draws another clip, start and colour for the same episode.
+        Every `variant` other than 0 draws another clip, start and color for the same episode.
         """
         config = self.config
         if config.source == "none":
@@ -83,7 +83,7 @@ class Distracted(Task):
     def draw_masked(self, size: int, adjust: Adjust | None = None, *, foreground_only: bool = False) -> MaskedFrame:
         """The current state without the background of the distractor, and the mask of that background.
 
-        The camera and the colours are the distractor's; `adjust` is applied after them.
+        The camera and the colors are the distractor's; `adjust` is applied after them.
         """
         adjust = self._adjust(adjust)
         if self.config.mask == "segmentation":

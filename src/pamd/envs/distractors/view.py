@@ -1,4 +1,4 @@
-"""Camera motion and colour changes of the agent, in the drawn scene only and never in the simulation."""
+"""Camera motion and color changes of the agent, in the drawn scene only and never in the simulation."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ Vector = list[float]
 
 
 class View:
-    """The camera and colours of one episode, a function of the episode's generator and the decision."""
+    """The camera and colors of one episode, a function of the episode's generator and the decision."""
 
     def __init__(self, config: DistractorConfig, rng: np.random.Generator) -> None:
         self._reach = math.radians(config.jitter)
@@ -33,7 +33,7 @@ class View:
         self._fixed: list[bool] = []
 
     def adjust(self, time: int, model: Any, scene: Any) -> None:
-        """Turn the cameras and recolour the moving bodies of mujoco.MjvScene `scene` for decision `time`."""
+        """Turn the cameras and recolor the moving bodies of mujoco.MjvScene `scene` for decision `time`."""
         if self._reach:
             waves = zip(self._speeds, self._phases, strict=True)
             angles = [self._reach * math.sin(speed * time + phase) for speed, phase in waves]
@@ -43,9 +43,9 @@ class View:
             if not self._fixed:
                 self._fixed = [body == 0 for body in model.geom_bodyid.tolist()]
             for geom in scene.geoms[: scene.ngeom]:
-                # Objects other than geoms (sites, tendons) keep their colours: some mark the goal of the task.
+                # Objects other than geoms (sites, tendons) keep their colors: some mark the goal of the task.
                 if geom.objtype == _GEOM and not self._fixed[geom.objid]:
-                    # By material, so that a body of one colour keeps one colour. No material, -1, is the last.
+                    # By material, so that a body of one color keeps one color. No material, -1, is the last.
                     shifted = geom.rgba[:3] + self._shift[geom.matid]
                     geom.rgba[:3] = np.minimum(np.maximum(shifted, 0.0), 1.0)
 

@@ -29,7 +29,7 @@ def section(data: dict[str, Any], directory: Path) -> Section:
         f" distortion (largest over smallest ratio to the metric) was at most {within:g}; the best of"
         f" {data['settings']['seeds']} seeds counts.",
         "Effective dimension: the slope of the logarithm of the covering number. A fit that fails may be the fault of"
-        " the optimiser: the dimension shown is an upper bound.",
+        " the optimizer: the dimension shown is an upper bound.",
     ]
     caption = f"Dimension needed for a distortion of at most {within:g} against the metric's effective dimension."
     return Section(
@@ -90,7 +90,7 @@ def _figure(data: dict[str, Any]) -> Any:
         rows, min(_COLUMNS, len(names)), figsize=(10.4, 2.5 * rows + 0.5), sharex=True, sharey=True, squeeze=False,
         layout="constrained",
     )  # fmt: skip
-    # Dimensions are far apart where they are large: each has a line of its own, and one more for those out of reach.
+    # Large dimensions are far apart: each has its own line, and there is one more for those out of reach.
     height = {d: i for i, d in enumerate([*dimensions, None])}
     for axes, name in zip(grid.flat, names, strict=False):
         cells = [cell for cell in data["cells"] if cell["distance"] == name]

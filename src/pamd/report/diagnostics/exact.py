@@ -16,7 +16,7 @@ from pamd.table import Table
 __all__ = ["section"]
 
 FITS = 0.05
-"""A relative residual below this is called a fit: 95 % of the metric's variance."""
+"""A relative residual below this is called a fit: 95% of the metric's variance is explained."""
 
 Cell = dict[str, Any]
 
@@ -33,11 +33,11 @@ def section(data: dict[str, Any], directory: Path) -> Section:
         " parameters as pamd's of the same dimension).",
         f"{settings['held_out']:.0%} of the pairs were held out of the fit. A head that fits the other pairs with the"
         " table frozen but misses these has remembered pairs, not found an embedding.",
-        "Relative residual: the squared error that no change of scale mends, over the variance of the metric; a"
+        "Relative residual: the squared error that no change of scale removes, divided by the variance of the metric; a"
         " constant distance has 1.",
     ]
     return Section(
-        "Exact behavioural metrics, embedded",
+        "Exact behavioral metrics, embedded",
         paragraphs,
         [_dimensions(cells), _by_dimension(cells), *([sizes(data["spaces"])] if data.get("spaces") else [])],
         [

@@ -1,4 +1,4 @@
-"""Latents: neighbours as pictures, correlations, and flat maps coloured by value."""
+"""Latents: neighbors as pictures, correlations, and flat maps colored by value."""
 
 from __future__ import annotations
 

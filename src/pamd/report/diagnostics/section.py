@@ -20,7 +20,7 @@ __all__ = ["Picture", "Section", "load", "number", "parse_section", "read_sectio
 @dataclass(frozen=True)
 class Picture:
     file: str
-    """The name without its suffix; an .svg and a .png are beside section.json."""
+    """The name without its suffix; an .svg and a .png are next to section.json."""
     caption: str
 
 
@@ -54,7 +54,7 @@ def read_section(directory: Path) -> Section:
 
 
 def parse_section(text: bytes, where: str) -> Section:
-    """The section in the text of a section.json in the directory `where`; RunError where it is none."""
+    """The section in the text of a section.json in the directory `where`; RunError if it is none."""
     try:
         data = printable(parse_json(text))
         tables, figures = [_table(table) for table in data["tables"]], [_picture(one) for one in data["figures"]]

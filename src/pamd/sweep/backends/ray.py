@@ -40,7 +40,7 @@ class Ray(Backend):
         remote = self._ray.remote(
             num_cpus=job.config.runtime.threads or 1,
             num_gpus=self.resources.gpus,
-            max_calls=1,  # A process of its own: nothing of one run may reach the next.
+            max_calls=1,  # A separate process: nothing of one run may reach the next.
             max_retries=0,  # The sweep counts attempts itself, in the same way for every backend.
         )(run_job)
         self._tasks[remote.options(name=job.name).remote(*job.request())] = job.name

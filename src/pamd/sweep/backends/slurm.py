@@ -34,7 +34,7 @@ class Slurm(Backend):
     def __init__(self, resources: Resources) -> None:
         super().__init__(resources, at_most=resources.workers)
         if resources.gpus % 1:
-            raise ConfigError(f"--backend slurm requires whole GPUs, got {resources.gpus} for each run")
+            raise ConfigError(f"--backend slurm requires a whole number of GPUs per run, got {resources.gpus}")
         try:
             self._submitit: Any = importlib.import_module("submitit")
         except ModuleNotFoundError:
