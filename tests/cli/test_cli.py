@@ -25,7 +25,7 @@ def test_train_resume_eval_and_config(tmp_path: Path, capsys: pytest.CaptureFixt
     given = {"device": "cpu", "threads": 1, "tensorboard": False}
     assert runtime == {**given, "video": "last", "wandb": None}
     assert main(["resume", str(run)]) == 0
-    assert "finished already" in capsys.readouterr().err
+    assert "already finished" in capsys.readouterr().err
     assert main(["eval", str(run), "--episodes", "2"]) == 0
     assert "over 2 episodes" in capsys.readouterr().out
     assert main(["eval", str(run), "--episodes", "2", "--no-video", "--json"]) == 0
@@ -46,7 +46,8 @@ def test_train_resume_eval_and_config(tmp_path: Path, capsys: pytest.CaptureFixt
         (["train", "cheetah_rnu", *SMALL], "cheetah_run"),
         (["train", "toy", "--method", "simsr+pmad", *SMALL], "'pamd'"),
         (["train", "toy", *SMALL, "--set", "method.latent_dmi=3"], "latent_dim"),
-        (["train"], "a task is required"),
+        (["list", "foo"], "unknown argument 'foo'. Valid: augmentations"),
+        (["train"], "a task or --config is required"),
         (["train", "--config", "x.json", "--seed", "7"], "--seed"),
         (["train", "toy", *SMALL[:2], "--decisions", "10"], "decisions must exceed learner.random_decisions"),
         (["train", "toy", *SMALL, "--capacity", "10"], "replay.capacity"),

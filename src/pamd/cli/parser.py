@@ -167,7 +167,7 @@ def _reader(option: Option) -> Callable[[str], Any]:
     """The function that reads one value. It raises our errors, which argparse lets pass."""
     kind, label = option.kind, option.label
     if typing.get_origin(kind) is Literal:
-        return lambda text: _choice(text, label, typing.get_args(kind))
+        return lambda text: _choice(text, "argument" if option.positional else label, typing.get_args(kind))
     if kind is int:
         return lambda text: _whole_number(text, label)
     if kind is float:

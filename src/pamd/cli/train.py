@@ -14,6 +14,7 @@ from pamd.cli.signature import Metavar
 from pamd.config import override, to_tree
 from pamd.configuration import RunOptions, configure
 from pamd.errors import ConfigError
+from pamd.table import counted
 from pamd.training.config import Runtime, TrainConfig, read_config
 
 __all__ = ["GROUPS", "RUN_GROUPS", "Settings", "evaluate", "resume", "train"]
@@ -61,7 +62,7 @@ def train(
     made = _configured(task, options, config, set_, runtime)
     with Display() as display:
         path = loop.train(prepare_clips(made, display.say), runs, display)
-        display.say(f"{path}")
+        display.say(f"{path}\nnext: `pamd eval {path}` or `pamd report {runs}`")
 
 
 def _configured(
@@ -76,7 +77,7 @@ def _configured(
         changed = {name: value for name, value in chosen.items() if value != to_tree(Runtime())[name]}
         return override(dataclasses.replace(config, runtime=dataclasses.replace(config.runtime, **changed)), settings)
     if task is None:
-        raise ConfigError("a task is required, e.g. `pamd train cheetah_run`, or --config")
+        raise ConfigError("a task or --config is required, e.g. `pamd train cheetah_run`")
     return configure(task, settings=settings, runtime=runtime, **given)
 
 
@@ -160,4 +161,4 @@ def evaluate(
 
 def _returned(row: dict[str, float], prefix: str, episodes: int) -> str:
     mean, std = row[f"{prefix}return_mean"], row[f"{prefix}return_std"]
-    return f"return {mean:.1f} ± {std:.1f} over {episodes} episodes"
+    return f"return {mean:.1f} ± {std:.1f} over {counted(episodes, 'episode')}"

@@ -77,7 +77,7 @@ def resume(
 
 def _run(run: RunDirectory, observer: Observer) -> Path:
     if run.finished:
-        observer.say(f"{run.path} is finished already, with {run.config.decisions} decisions")
+        observer.say(f"{run.path} is already finished; to extend it, raise --decisions above {run.config.decisions}")
         return run.path
     if not run.new:
         check_run(run.config, run.path)
