@@ -146,7 +146,7 @@ def test_a_run_without_a_distance_still_has_latents_but_no_geometry(runs: dict[s
     assert set(found.distances) == {"l2", "state"}
     with pytest.raises(ConfigError, match="'none' has no distance"):
         diagnostics.geometry(runs["sac"])
-    with pytest.raises(ConfigError, match=r"no quadratic form.*pamd"):
+    with pytest.raises(ConfigError, match=r"not a quadratic form.*pamd"):
         diagnostics.geometry(runs["simsr"])
 
 
@@ -183,7 +183,7 @@ def test_what_cannot_be_looked_at_is_refused(runs: dict[str, Path], tmp_path: Pa
     run = runs["dbc-det+pamd"]
     with pytest.raises(RunError, match="neither a run directory nor a saved replay"):
         diagnostics.residual(tmp_path / "nowhere")
-    with pytest.raises(ReplayError, match="500 transitions are wanted, the replay holds"):
+    with pytest.raises(ReplayError, match="500 transitions are required, but the replay holds"):
         diagnostics.residual(run, **{**TINY, "transitions": 500})
     with pytest.raises(UnknownNameError, match="Did you mean 'quick'"):
         diagnostics.residual(run, preset="quik")

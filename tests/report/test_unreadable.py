@@ -150,7 +150,7 @@ def test_a_link_to_a_run_elsewhere_is_named_and_not_followed(tmp_path: Path) -> 
     found = read_runs([tmp_path / "runs"])
     assert [run.name for run in found.runs] == ["run"]
     assert unreadable(tmp_path / "runs") == {
-        "away": f"{tmp_path}/runs/away is a symbolic link to another place: give {elsewhere} itself"
+        "away": f"{tmp_path}/runs/away is a symbolic link to another place; pass {elsewhere} itself"
     }
     assert [run.name for run in load_runs([tmp_path / "runs" / "away"])] == ["other"]  # given by name: meant
 

@@ -86,7 +86,7 @@ DAMAGE: dict[str, tuple[Callable[[Path], object], str, str]] = {
     "log longer": (append("timing.jsonl", b"{}\n"), "timing.jsonl", "3 bytes came after"),
     "log gone": (lambda run: (run / "train.jsonl").unlink(), "train.jsonl", "is missing"),
     "status state": (edit("status.json", state="done"), "status.json", "must be one of .* got 'done'"),
-    "status decisions": (edit("status.json", decisions=60), "status.json", "finished at decision 60; .* at 40"),
+    "status decisions": (edit("status.json", decisions=60), "status.json", "finished at decision 60, but .* at 40"),
     "log linked": (link("train.jsonl"), "train.jsonl", "symbolic link"),
     "replay linked": (link("replay"), "replay", "symbolic link"),
 }
@@ -171,7 +171,7 @@ def test_repairs_that_lose_nothing_resume_exactly(run: Path, capsys: pytest.Capt
     for words in (
         ".config.json.7: was left by a process that was killed; repaired: removed",
         f"{NEWEST}: checkpoint 000000040 is damaged: state.json is not what was written; repaired: removed",
-        "status.json: says finished at decision 40; the newest checkpoint is at 30; repaired: set to interrupted",
+        "status.json: the state is finished at decision 40, but the last checkpoint is at 30; repaired: ",
         "train.jsonl: ",
         "a resume drops them; repaired: truncated by",
         ": ok\n",

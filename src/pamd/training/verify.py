@@ -178,11 +178,11 @@ def _status(run: RunDirectory, saved: Checkpoint | None) -> Iterator[Finding]:
     elif state not in STATES:
         yield Finding("status.json", f"its state must be one of {', '.join(STATES)}, got {state!r}", repair=mark)
     elif state == "running":
-        yield Finding("status.json", "is running, but no process holds the run", harmless=True, repair=mark)
+        yield Finding("status.json", "the state is running, but no process holds the run", harmless=True, repair=mark)
     elif state == "finished" and saved is None:
         yield Finding("checkpoints", "are not there; the logs cannot be verified", harmless=True)
     elif state == "finished" and decisions != budget.decisions:
-        problem = f"is finished at decision {decisions!r}, but the newest checkpoint is at {budget.decisions}"
+        problem = f"the state is finished at decision {decisions!r}, but the last checkpoint is at {budget.decisions}"
         yield Finding("status.json", problem, repair=mark)
 
 
