@@ -34,13 +34,13 @@ def section(data: dict[str, Any], directory: Path) -> Section:
             f" is zero. For {data['dead_everywhere']} coordinates this holds on every pair."
         )
     active = ", ".join(f"{name} {share:.1%}" for name, share in data["guards"].items())
-    paragraphs.append(f"Share of pairs where a numerical guard makes up more than 1 % of its value: {active}.")
+    paragraphs.append(f"Share of pairs where a numerical guard makes up more than 1% of its value: {active}.")
     return Section(
         "Geometry of the distance",
         paragraphs,
         [_table(data)],
         [
-            Picture("spectrum", "Eigenvalues of G̃, largest first: median and middle 90 % of the pairs."),
+            Picture("spectrum", "Eigenvalues of G̃, largest first: median and middle 90% of the pairs."),
             Picture("matrices", "G̃ averaged over the pairs, and of the pair with the median effective rank."),
             Picture("histograms", "How the matrix and the distance vary between pairs."),
         ],
@@ -62,7 +62,7 @@ def _table(data: dict[str, Any]) -> Table:
         # "nearest": between two infinite values there is nothing to interpolate.
         quantiles = np.quantile(np.asarray(data[name]), [0.05, 0.5, 0.95], method="nearest")
         rows.append([label, *(number(float(q)) for q in quantiles)])
-    return Table("pairs", "Over pairs", ["quantity", "5 %", "median", "95 %"], rows)
+    return Table("pairs", "Over pairs", ["quantity", "5%", "median", "95%"], rows)
 
 
 def _spectrum(data: dict[str, Any]) -> Any:
@@ -76,7 +76,7 @@ def _spectrum(data: dict[str, Any]) -> Any:
     low = np.where(low > 0, low, np.nan)
     index, hue = np.arange(1, d + 1), colour(data["distance"])
     axes.plot(index, middle, color=hue, linewidth=2, label="median over pairs")
-    axes.fill_between(index, low, high, color=hue, alpha=0.2, linewidth=0, label="middle 90 % of pairs")
+    axes.fill_between(index, low, high, color=hue, alpha=0.2, linewidth=0, label="middle 90% of pairs")
     axes.axhline(1 / d, color="0.35", linestyle="--", linewidth=1.2, label="isotropic, 1/d")
     axes.set_yscale("log")
     axes.set_xlabel("eigenvalue number, largest first")
