@@ -31,7 +31,7 @@ def floors() -> str:
     for render in ("standard", "fast"):
         for task in floor.FLOORS:
             stock, released = (floor.shares(task, scene, render, STATES) for scene in ("stock", "released-dbc"))
-            numbers = " | ".join(f"{100 * share:.1f} %" for share in (stock.whole, released.whole, released.inside))
+            numbers = " | ".join(f"{100 * share:.1f}%" for share in (stock.whole, released.whole, released.inside))
             lines.append(f"| {task}, `render={render}` | {numbers} |")
     return "\n".join(lines) + "\n"
 

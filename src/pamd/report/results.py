@@ -50,7 +50,7 @@ def summary(comparison: Comparison, rng: np.random.Generator) -> Table:
         rows.append(row)
     notes = [
         "Return: undiscounted return of the evaluation at the end of the budget; mean over n finished seeds ± one"
-        " standard error. IQM (interquartile mean): mean of the middle half of the seeds, with a 95 % bootstrap"
+        " standard error. IQM (interquartile mean): mean of the middle half of the seeds, with a 95% bootstrap"
         " interval, which is too narrow for few seeds. One seed has neither an error nor an interval.",
         *(f"{cell.notice}." for cell in comparison.rows if cell.notice),
     ]

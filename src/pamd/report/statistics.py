@@ -68,7 +68,7 @@ class Mean(Quantity):
 
 @dataclass(frozen=True)
 class Estimate(Quantity):
-    """A value and its interval. There is no interval where a task has one seed: nothing tells the spread."""
+    """A value and its interval. There is no interval if a task has one seed: nothing tells the spread."""
 
     value: float
     low: float | None
@@ -139,7 +139,7 @@ def bootstrap(
 def estimate(
     statistic: Callable[..., Values], *samples: Scores, rng: np.random.Generator, digits: int | None = None
 ) -> Estimate:
-    """A statistic with its 95 % bootstrap interval; no interval where a task has a single run."""
+    """A statistic with its 95% bootstrap interval; no interval if a task has a single run."""
     value = float(statistic(*samples))
     if any(len(task) < 2 for sample in samples for task in sample):
         return Estimate(value, None, None, digits)

@@ -154,7 +154,7 @@ def verdict_table(found: Sequence[Answer], claims: Sequence[Claim], experiment: 
     heads = ["claim", "pair", "verdict", "difference in return", "probability of improvement"]
     heads += ["corrected p", "detectable", "tasks", "paired seeds"]
     notes = [
-        "Difference: mean over tasks of the paired differences by seed, with Student's 95 % interval (Welch). Corrected"
+        "Difference: mean over tasks of the paired differences by seed, with Student's 95% interval (Welch). Corrected"
         " p: Holm, over the pairs of a rung and outcome. Verdict: yes or no where it is below 0.05, else open."
         " Detectable: the smallest difference that so many seeds find with probability 0.8.",
         *(f"{name}: {says[name]}." for name in dict.fromkeys(answer.claim for answer in found)),
