@@ -54,6 +54,7 @@ SCALES: dict[str, dict[str, Any]] = {
             "any": {
                 "batch": 64,
                 "random_decisions": 500,
+                "n_step": 3,
                 "critic_tau": 0.01,
                 "augmentation": _SMALL_SHIFT,
             },
