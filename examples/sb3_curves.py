@@ -1,11 +1,12 @@
 """Learning curves of Stable-Baselines3 with and without a behavioral metric, one run directory for each curve.
 
     python examples/sb3_curves.py                                     # every task, method and seed, one after the other
-    python examples/sb3_curves.py cartpole_swingup simsr+pamd 0       # one of them
-    python examples/sb3_curves.py --plot                              # results/integrations/learning-curves.png
+    python examples/sb3_curves.py cartpole_balance simsr+pamd 0       # one of them
+    python examples/sb3_curves_plot.py                                # curves.csv and learning-curves.png
 
-Run the same command again to continue where it stopped: a run is saved at every evaluation, and a finished one is left
-alone. Every row of eval.jsonl has decisions, frames and updates. "none" is plain SB3 with the same kind of policy.
+Rerun the same command to continue where it stopped: a run is saved at every evaluation, and a finished one is skipped.
+Every row of eval.jsonl has decisions, frames and updates. "none" is plain SB3 with the same policy. Budgets are small:
+the curves show that both kinds of agent train, not how well they do in the end.
 Requires pamd[sb3] and, for the games, pamd[atari].
 """
 
@@ -33,16 +34,18 @@ from pamd.integrations.sb3.policies import LATENT_POLICIES
 
 METHODS = ("none", "simsr+pamd", "mico")
 SEEDS = (0, 1)
-DQN = {"train_freq": 4, "exploration_final_eps": 0.05, "target_update_interval": 1000}
+DQN = {"train_freq": 4, "exploration_final_eps": 0.05, "target_update_interval": 500}
 TASKS: dict[str, dict[str, Any]] = {
-    "cartpole_swingup": {
+    "cartpole_balance": {
         "algorithm": "SAC",
-        "decisions": 30_000,
-        "frames": 4,
+        "methods": ("none", "simsr+pamd"),
+        "decisions": 3000,
+        "frames": 8,
+        "evaluations": 12,
         "options": {
-            "buffer_size": 20_000,
-            "learning_starts": 1000,
-            "batch_size": 128,
+            "buffer_size": 3000,
+            "learning_starts": 250,
+            "batch_size": 64,
             "learning_rate": 1e-3,
             "ent_coef": "auto_0.1",
             "tau": 0.01,
@@ -50,19 +53,26 @@ TASKS: dict[str, dict[str, Any]] = {
     },
     "MinAtar/Breakout-v1": {
         "algorithm": "DQN",
-        "decisions": 300_000,
+        "methods": METHODS,
+        "decisions": 50_000,
         "frames": 1,
-        "options": {**DQN, "buffer_size": 100_000, "learning_starts": 5000, "learning_rate": 2.5e-4},
+        "evaluations": 20,
+        "options": {**DQN, "buffer_size": 50_000, "learning_starts": 2000, "learning_rate": 2.5e-4},
     },
-    "ALE/Pong-v5": {
+    "ALE/Boxing-v5": {
         "algorithm": "DQN",
-        "decisions": 200_000,
+        "methods": METHODS,
+        "decisions": 15_000,
         "frames": 4,
-        "options": {**DQN, "buffer_size": 20_000, "learning_starts": 5000, "learning_rate": 1e-4},
+        "evaluations": 5,
+        "options": {**DQN, "buffer_size": 10_000, "learning_starts": 1000, "learning_rate": 1e-4},
     },
 }
-EVALUATIONS = 20
-"""Of a run, each of 5 episodes."""
+"""Budgets of four to five minutes on one core, which are a small part of the usual ones."""
+SIZE = 48
+"""The side of the pictures of a DMControl task."""
+EPISODES = 5
+"""Of one evaluation."""
 
 
 class Gray(gymnasium.ObservationWrapper[Any, Any, Any]):
@@ -103,9 +113,13 @@ def make_env(task: str, seed: int) -> VecEnv:
             minatar.gym.register_envs()
         env = DummyVecEnv([lambda: Monitor(Planes(gymnasium.make(task, disable_env_checker=True)))])
     else:
-        env = DummyVecEnv([lambda: Monitor(pamd.make_env(task, size=64, render="fast", seed=seed))])
+        env = DummyVecEnv([lambda: Monitor(_suite(task, seed))])
     env.seed(seed)
     return env
+
+
+def _suite(task: str, seed: int) -> Any:
+    return pamd.make_env(task, size=SIZE, render="fast", action_repeat=TASKS[task]["frames"], seed=seed)
 
 
 def make_class(algorithm: str, method: str) -> tuple[Any, Any]:
@@ -114,46 +128,60 @@ def make_class(algorithm: str, method: str) -> tuple[Any, Any]:
     return (plain if method == "none" else with_metric(plain, method)), LATENT_POLICIES[algorithm]
 
 
-def run(task: str, method: str, seed: int, decisions: int | None, out: Path, saved: Path) -> Path:
-    """Train one agent, or continue it; rows go to eval.jsonl."""
+def run(task: str, method: str, seed: int, out: Path, saved: Path) -> Path:
+    """Train one agent, or continue it; a row of eval.jsonl for each evaluation."""
     setting = TASKS[task]
-    decisions = decisions or setting["decisions"]
     name = f"{task.replace('/', '-')}_{method}_s{seed}"
     folder, kept = out / name, saved / name
+    if (folder / "eval.jsonl").exists() and _read(folder)[-1:] and not _left(setting, _read(folder)[-1]["decisions"]):
+        return folder
     folder.mkdir(parents=True, exist_ok=True), kept.mkdir(parents=True, exist_ok=True)
-    cls, policy = make_class(setting["algorithm"], method)
+    described = {"task": task, "method": method, "seed": seed, "episodes": EPISODES, **setting}
+    (folder / "config.json").write_text(json.dumps(described, indent=1) + "\n")
     env, test_env = make_env(task, seed), make_env(task, seed + 1000)
-    rows = folder / "eval.jsonl"
-    if (kept / "model.zip").exists():
-        model = cls.load(kept / "model.zip", env=env, device="cpu")
-        model.load_replay_buffer(kept / "replay.pkl")
-        model.set_random_seed(seed + model.num_timesteps)
-        done = [line for line in rows.read_text().splitlines() if json.loads(line)["decisions"] <= model.num_timesteps]
-        rows.write_text("".join(f"{line}\n" for line in done))
-    else:
+    model = _load(setting, method, env, folder, kept) if (kept / "model.zip").exists() else None
+    if model is None:
+        cls, policy = make_class(setting["algorithm"], method)
         model = cls(policy, env, seed=seed, device="cpu", **setting["options"])
-        rows.write_text("")
-        described = {"task": task, "method": method, "seed": seed, **setting, "decisions": decisions}
-        (folder / "config.json").write_text(json.dumps(described, indent=1) + "\n")
-    evaluation = Evaluation(test_env, rows, kept, max(1, decisions // EVALUATIONS), setting["frames"])
-    if model.num_timesteps < decisions:
-        # In one call, because schedules read how much of it is left.
-        model.learn(decisions - model.num_timesteps, callback=evaluation, reset_num_timesteps=False)
+        (folder / "eval.jsonl").write_text("")
+    # In one call, because schedules read how much of it is left.
+    left, evaluation = _left(setting, model.num_timesteps), Evaluation(test_env, setting, folder, kept)
+    model.learn(left, callback=evaluation, reset_num_timesteps=False)
+    (kept / "replay.pkl").unlink()  # up to half a gigabyte, which a finished run does not need
     env.close(), test_env.close()
     return folder
 
 
-class Evaluation(BaseCallback):
-    """At every `every`-th decision: evaluate, save, then add a row."""
+def _left(setting: dict[str, Any], decisions: int) -> int:
+    return max(0, setting["decisions"] - decisions)
 
-    def __init__(self, env: VecEnv, rows: Path, kept: Path, every: int, repeat: int) -> None:
+
+def _load(setting: dict[str, Any], method: str, env: VecEnv, folder: Path, kept: Path) -> Any:
+    """The model at its last evaluation. Rows after it are dropped."""
+    model = make_class(setting["algorithm"], method)[0].load(kept / "model.zip", env=env, device="cpu")
+    model.load_replay_buffer(kept / "replay.pkl")
+    model.set_random_seed(model.seed + model.num_timesteps)
+    done = [row for row in _read(folder) if row["decisions"] <= model.num_timesteps]
+    (folder / "eval.jsonl").write_text("".join(json.dumps(row) + "\n" for row in done))
+    return model
+
+
+def _read(folder: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in (folder / "eval.jsonl").read_text().splitlines()]
+
+
+class Evaluation(BaseCallback):
+    """After equal numbers of decisions: evaluate, add a row, save."""
+
+    def __init__(self, env: VecEnv, setting: dict[str, Any], folder: Path, kept: Path) -> None:
         super().__init__()
-        self.env, self.rows, self.kept, self.every, self.repeat = env, rows, kept, every, repeat
+        self.env, self.rows, self.kept, self.repeat = env, folder / "eval.jsonl", kept, setting["frames"]
+        self.every = max(1, setting["decisions"] // setting["evaluations"])
 
     def _on_step(self) -> bool:
         if self.num_timesteps % self.every:
             return True
-        returns, _ = evaluate_policy(self.model, self.env, n_eval_episodes=5, return_episode_rewards=True)
+        returns, _ = evaluate_policy(self.model, self.env, n_eval_episodes=EPISODES, return_episode_rewards=True)
         row = {
             "decisions": self.num_timesteps,
             "frames": self.num_timesteps * self.repeat,
@@ -161,45 +189,19 @@ class Evaluation(BaseCallback):
             "return": float(np.mean(returns)),
             "returns": [float(x) for x in returns],
         }
-        save(self.model, self.kept)
         with self.rows.open("a") as file:
             file.write(json.dumps(row) + "\n")
+        save(self.model, self.kept)
         print(f"{self.rows.parent.name}  {row['decisions']} decisions  return {row['return']:.1f}", flush=True)
         return True
 
 
 def save(model: Any, kept: Path) -> None:
-    """Write model and replay; an interrupted write leaves the last ones in place."""
+    """Write replay and model; an interrupted write leaves the last ones in place."""
     model.save(kept / "new-model.zip")
     model.save_replay_buffer(kept / "new-replay.pkl")
     (kept / "new-replay.pkl").replace(kept / "replay.pkl")
     (kept / "new-model.zip").replace(kept / "model.zip")
-
-
-def plot(out: Path) -> Path:
-    """One panel for each task, one line for each method: the mean over seeds, and every seed."""
-    import matplotlib.pyplot as plt
-
-    figure, axes = plt.subplots(1, len(TASKS), figsize=(5 * len(TASKS), 4), squeeze=False)
-    for axis, task in zip(axes[0], TASKS, strict=True):
-        for index, method in enumerate(METHODS):
-            curves = []
-            for file in sorted(out.glob(f"{task.replace('/', '-')}_{method}_s*/eval.jsonl")):
-                rows = [json.loads(line) for line in file.read_text().splitlines()]
-                curves.append(([row["frames"] for row in rows], [row["return"] for row in rows]))
-                axis.plot(*curves[-1], color=f"C{index}", alpha=0.3)
-            if curves:
-                shortest = min(len(x) for x, _ in curves)
-                mean = np.mean([y[:shortest] for _, y in curves], axis=0)
-                label = f"{method} ({len(curves)} seeds)"
-                axis.plot(curves[0][0][:shortest], mean, color=f"C{index}", label=label)
-        axis.set(title=f"{TASKS[task]['algorithm']}, {task}", xlabel="frames", ylabel="return of 5 episodes")
-        if axis.lines:
-            axis.legend()
-    figure.tight_layout()
-    figure.savefig(out / "learning-curves.png", dpi=120)
-    plt.close(figure)
-    return out / "learning-curves.png"
 
 
 def main() -> None:
@@ -207,19 +209,14 @@ def main() -> None:
     parser.add_argument("task", nargs="?", choices=list(TASKS))
     parser.add_argument("method", nargs="?", choices=METHODS)
     parser.add_argument("seed", nargs="?", type=int)
-    parser.add_argument("--decisions", type=int, help="another budget than the task's")
     parser.add_argument("--out", type=Path, default=Path("results/integrations"))
-    parser.add_argument("--saved", type=Path, default=Path("runs/integrations"), help="models and replays: gigabytes")
-    parser.add_argument("--plot", action="store_true")
+    parser.add_argument("--saved", type=Path, default=Path("runs/integrations"), help="models and replays")
     args = parser.parse_args()
     torch.set_num_threads(1)
-    if args.plot:
-        print(plot(args.out))
-        return
     for seed in SEEDS if args.seed is None else (args.seed,):
         for task in (args.task,) if args.task else TASKS:
-            for method in (args.method,) if args.method else METHODS:
-                run(task, method, seed, args.decisions, args.out, args.saved)
+            for method in (args.method,) if args.method else TASKS[task]["methods"]:
+                run(task, method, seed, args.out, args.saved)
 
 
 if __name__ == "__main__":

@@ -12,21 +12,24 @@ import pytest
 ROOT = Path(__file__).parents[2]
 
 
-@pytest.fixture
-def curves(monkeypatch: pytest.MonkeyPatch) -> Any:
-    spec = importlib.util.spec_from_file_location("sb3_curves", ROOT / "examples" / "sb3_curves.py")
+def load(name: str) -> Any:
+    spec = importlib.util.spec_from_file_location(name, ROOT / "examples" / f"{name}.py")
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
-    monkeypatch.setattr(module, "EVALUATIONS", 2)
-    for setting in module.TASKS.values():
-        setting["options"] |= {"learning_starts": 20, "buffer_size": 60, "batch_size": 8}
     return module
 
 
-def rows(folder: Path) -> list[dict[str, Any]]:
-    return [json.loads(line) for line in (folder / "eval.jsonl").read_text().splitlines()]
+@pytest.fixture
+def curves(monkeypatch: pytest.MonkeyPatch) -> Any:
+    module = load("sb3_curves")
+    for setting in module.TASKS.values():
+        setting |= {"decisions": 60, "evaluations": 3}
+        setting["options"] |= {"learning_starts": 20, "buffer_size": 60, "batch_size": 8}
+    # A game takes hundreds of decisions, so that evaluations are not played.
+    monkeypatch.setattr(module, "evaluate_policy", lambda *args, **options: ([1.0, 2.0], [3, 4]))
+    return module
 
 
 @pytest.mark.slow
@@ -35,24 +38,42 @@ def rows(folder: Path) -> list[dict[str, Any]]:
     [
         ("MinAtar/Breakout-v1", "minatar", "simsr+pamd"),
         ("MinAtar/Breakout-v1", "minatar", "none"),
-        ("ALE/Pong-v5", "ale_py", "mico"),
-        ("cartpole_swingup", "dm_control", "simsr+pamd"),
+        ("ALE/Boxing-v5", "ale_py", "mico"),
+        ("cartpole_balance", "dm_control", "simsr+pamd"),
     ],
 )
-def test_a_curve_is_drawn_and_continued(task: str, package: str, method: str, curves: Any, tmp_path: Path) -> None:
+def test_a_curve_that_was_interrupted_is_continued(
+    task: str, package: str, method: str, curves: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     pytest.importorskip(package)
-    monkeypatched = curves.evaluate_policy
-    curves.evaluate_policy = lambda *args, **options: ([1.0, 2.0], [3, 4])  # a game of Pong takes a thousand decisions
-    arguments = (task, method, 0)
-    folder = curves.run(*arguments, 40, tmp_path / "out", tmp_path / "saved")
+    arguments = (task, method, 0, tmp_path / "out", tmp_path / "saved")
+    evaluate = curves.evaluate_policy
+    answers = iter([evaluate()])
+    monkeypatch.setattr(
+        curves, "evaluate_policy", lambda *args, **options: next(answers)
+    )  # StopIteration at the second
+    with pytest.raises(StopIteration):
+        curves.run(*arguments)
+    monkeypatch.setattr(curves, "evaluate_policy", evaluate)
+    (folder,) = (tmp_path / "out").iterdir()
     first = rows(folder)
-    assert [row["decisions"] for row in first] == [20, 40]
+    assert [row["decisions"] for row in first] == [20]
+    assert curves.run(*arguments) == folder
+    whole = rows(folder)
+    assert whole[:1] == first
+    assert [row["decisions"] for row in whole] == [20, 40, 60]
     # After the first twenty decisions: one at each (SAC), one in four (DQN). The last comes after the row.
-    assert first[-1]["updates"] == (19 if task == "cartpole_swingup" else 4)
-    assert first[-1]["frames"] == 40 * curves.TASKS[task]["frames"]
-    assert rows(curves.run(*arguments, 40, tmp_path / "out", tmp_path / "saved")) == first  # nothing is left to do
-    longer = rows(curves.run(*arguments, 60, tmp_path / "out", tmp_path / "saved"))
-    assert longer[:2] == first
-    assert longer[-1]["decisions"] == 60
-    curves.evaluate_policy = monkeypatched
-    assert curves.plot(tmp_path / "out").is_file()
+    assert whole[-1]["updates"] == (39 if task == "cartpole_balance" else 9)
+    assert whole[-1]["frames"] == 60 * curves.TASKS[task]["frames"]
+    monkeypatch.setattr(curves, "make_env", None)
+    curves.run(*arguments)  # nothing is left to do
+    assert load("sb3_curves_plot").plot(tmp_path / "out").is_file()
+    table = (tmp_path / "out" / "curves.csv").read_text().splitlines()
+    assert table[0] == "task,algorithm,method,seed,decisions,frames,updates,return"
+    assert [line.split(",")[4:] for line in table[1:]] == [
+        [str(row[key]) for key in ("decisions", "frames", "updates")] + ["1.5"] for row in whole
+    ]
+
+
+def rows(folder: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in (folder / "eval.jsonl").read_text().splitlines()]
