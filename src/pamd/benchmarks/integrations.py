@@ -1,4 +1,4 @@
-"""Algorithms of Stable-Baselines3 with a behavioural metric beside the plain ones, on 84 x 84 pixels."""
+"""Algorithms of other libraries with a behavioral metric beside the plain ones, on 84 x 84 pixels."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from pamd.benchmarks.measure import Options, interleave, milliseconds, ratio
+from pamd.benchmarks.other_libraries import make_updates
 from pamd.optimisation import adam
 from pamd.table import Table
 
@@ -30,8 +31,8 @@ METHODS: dict[str, dict[str, Any]] = {
     "mico": {"method": "mico"},
     "simsr+pamd, extra passes": {"method": PAMD, "extra_passes": True},
 }
-RUN_STEPS = {"DQN": 8, "SAC": 2}
-"""Decisions of one run: two updates at SB3's own train_freq."""
+RUN_STEPS = {"DQN": 8, "SAC": 1}
+"""Decisions of one run: two updates of DQN, one of SAC, at SB3's own train_freq."""
 FIRST_STEPS = 300
 """Decisions before the first update, so that the replay has a batch."""
 
@@ -61,6 +62,9 @@ def measure(options: Options) -> Table:
 
     require_sb3()
     rows = [row for algorithm in RUN_STEPS for row in _rows(algorithm, options)]
+    for library, updates in make_updates().items():
+        seconds = interleave(updates, options.repetitions, time.process_time)
+        rows += [_update_alone(rows[0], library, name, seconds[name], seconds["plain"]) for name in updates]
     notes = (
         "x plain: the time of the algorithm with the metric over that of plain SB3 with the same policy, in the same"
         " turns; median (quartiles). Settings are SB3's own: batches of 32 (DQN) and 256 (SAC).",
@@ -75,8 +79,10 @@ def measure(options: Options) -> Table:
         " the next states cost a pass each.",
         "latent model alone, distance alone: forward, backward and Adam of these parts of simsr+pamd on given latents,"
         " in the same turns; x plain is their share of the plain update with LatentPolicy. No encoder runs in them.",
+        "TorchRL, Tianshou: an update of their DQN on 9 x 84 x 84 pixels, batches of 32, with our conv encoder.",
+        "pytorch-metric-learning: a triplet loss on 32 such pictures, with its own LpDistance (plain) and with ours.",
     )
-    title = f"Stable-Baselines3 with a metric, 84 x 84 pixels, {options.threads} threads"
+    title = f"Other libraries with a metric, 84 x 84 pixels, {options.threads} threads"
     return Table.from_records("integrations", title, rows, notes)
 
 
@@ -112,11 +118,16 @@ def _rows(algorithm: str, options: Options) -> list[dict[str, Any]]:
     parts = parts_alone(models["LatentPolicy", PAMD])
     seconds = interleave(runs | parts, options.repetitions, time.process_time)
     rows = [_row(algorithm, *key, seconds) for key in models]
-    for name in parts:
-        found: dict[str, Any] = {"update, CPU ms": milliseconds(seconds[name])}
-        found["update, x plain"] = str(ratio(seconds[name], seconds[f"update LatentPolicy {PLAIN}"]))
-        rows.append({**dict.fromkeys(rows[0]), "algorithm": algorithm, "policy": "-", "method": name, **found})
-    return rows
+    whole = seconds[f"update LatentPolicy {PLAIN}"]
+    return rows + [_update_alone(rows[0], algorithm, name, seconds[name], whole) for name in parts]
+
+
+def _update_alone(
+    like: dict[str, Any], algorithm: str, method: str, update: list[float], plain: list[float]
+) -> dict[str, Any]:
+    """A row with the columns of another one, for what was measured in updates and not in runs."""
+    found = {"update, CPU ms": milliseconds(update), "update, x plain": str(ratio(update, plain))}
+    return {**dict.fromkeys(like), "algorithm": algorithm, "policy": "-", "method": method, **found}
 
 
 def _row(algorithm: str, policy: str, name: str, seconds: dict[str, list[float]]) -> dict[str, Any]:
