@@ -41,7 +41,7 @@ def draw(axis: Any, rows: list[dict[str, Any]], method: str) -> None:
         axis.plot(list(curve), list(curve.values()), color=COLORS[method], alpha=0.3)
     shared = sorted(set.intersection(*(set(curve) for curve in curves.values())))
     mean = [np.mean([curve[frames] for curve in curves.values()]) for frames in shared]
-    label = f"{'plain SB3' if method == 'none' else method} ({len(curves)} seeds)"
+    label = f"{'plain SB3' if method == 'none' else method} (seeds: {', '.join(map(str, sorted(curves)))})"
     axis.plot(shared, mean, color=COLORS[method], label=label)
 
 

@@ -23,7 +23,7 @@ BENCHMARKS = {
     "learning": "training time from pixels to a stated return, for the scale `cpu` and that of version 0.2.0",
     "encoders": "how fast images and encoders of several sizes learn the state of a task, in seconds of CPU time",
     "peers": "decisions a second and replay memory beside Stable-Baselines3's SAC at the same sizes",
-    "integrations": "algorithms of Stable-Baselines3 with a metric beside the plain ones",
+    "integrations": "algorithms of other libraries with a metric beside the plain ones",
 }
 """What each measures; the module of the same name has `measure(options) -> Table`."""
 
