@@ -223,7 +223,7 @@ def _fused_gradients(
         if picked is not None:
             grad_L.index_add_(1, columns, picked[block.units])
         grad_L.index_copy_(0, block.diagonal, grad_L.index_select(0, block.diagonal) * slope[block.rows])
-        grad_both.addmm_(grad_L.T, weight[block.units])
+        torch.addmm(grad_both, grad_L.T, weight[block.units], out=grad_both)
         if grad_weight is not None and grad_bias is not None:
             torch.mm(grad_L, both, out=grad_weight[block.units])
             torch.sum(grad_L, 1, out=grad_bias[block.units])
