@@ -48,6 +48,8 @@ def update(name: str, window: int = 0, **fields: Any) -> Watch:
         device=DEVICE,
     )
     batch = batch_on_device(window)
+    with watched():
+        agent.update(batch)  # The first update builds indices on the host, which are kept on the device.
     with watched() as watch:
         metrics = agent.update(batch)
     assert metrics

@@ -63,14 +63,22 @@ def fused_form(
 class _Block:
     """Neighboring units of the layer: whole rows of the packed triangles. Triangle k has rows k d to k d + d - 1."""
 
-    def __init__(self, row: Tensor, column: Tensor, start: int) -> None:
-        """row, column [u]: where the units stand in the triangles; start: the place of the first in the layer."""
+    def __init__(self, row: Tensor, column: Tensor, start: int, device: torch.device) -> None:
+        """row, column [u]: where the units stand in the triangles; start: the place of the first in the layer.
+
+        Both are on the host, where their values can be read; the indices that come of them are on `device`.
+        """
+
+        def there(index: Tensor) -> Tensor:
+            return index.to(device, non_blocking=True)
+
         self.units = slice(start, start + len(row))
-        self.rows, self._row, self._row_starts = _counted(row)
-        self.columns, self._column, self._column_starts = _counted(column)
-        self._by_row = torch.arange(len(row), device=row.device)
-        self._by_column = torch.argsort(column, stable=True)
-        self.diagonal = (row == column).nonzero().squeeze(1)
+        self.rows, within_rows, row_starts = _counted(row)
+        self.columns, within_columns, column_starts = _counted(column)
+        self._row, self._row_starts = there(within_rows), there(row_starts)
+        self._column, self._column_starts = there(within_columns), there(column_starts)
+        self._by_row, self._by_column = there(torch.arange(len(row))), there(torch.argsort(column, stable=True))
+        self.diagonal = there((row == column).nonzero().squeeze(1))
 
     def of_rows(self, values: Tensor) -> Tensor:
         """Each unit's value of its row: [K d, N] -> [u, N]."""
@@ -100,15 +108,15 @@ def _counted(index: Tensor) -> tuple[slice, Tensor, Tensor]:
 @functools.lru_cache(maxsize=8)
 def _cached_blocks(d: int, factors: int, units: int, device: torch.device) -> list[_Block]:
     """Blocks of at most `units` units, or of one row."""
-    row, column = torch.tril_indices(d, d, device=device)
-    first = d * torch.arange(factors, device=device)[:, None]
+    row, column = torch.tril_indices(d, d)
+    first = d * torch.arange(factors)[:, None]
     row, column = (row + first).flatten(), (column + first).flatten()
     starts, ends = [0], torch.arange(1, d + 1).repeat(factors).cumsum(0).tolist()
     for end, after in itertools.pairwise(ends):
         if after - starts[-1] > units:
             starts.append(end)
     sizes = [stop - start for start, stop in zip(starts, [*starts[1:], ends[-1]], strict=True)]
-    return [_Block(r, c, s) for r, c, s in zip(row.split(sizes), column.split(sizes), starts, strict=True)]
+    return [_Block(r, c, s, device) for r, c, s in zip(row.split(sizes), column.split(sizes), starts, strict=True)]
 
 
 def _blocks(delta: Tensor) -> list[_Block]:

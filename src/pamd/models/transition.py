@@ -74,12 +74,23 @@ class Prediction(NamedTuple):
         return self.project(self.mean[0] + self.log_std[0].exp() * normal_like(self.mean[0], generator))
 
 
+ALL = slice(None)
+
+
 class Transition(nn.Module, ABC):
     """z [B, d], action [B, A] -> a Prediction."""
 
+    members: int = 1
+    """K, the number of predictions."""
+
     @abstractmethod
-    def forward(self, z: Tensor, action: Tensor) -> Prediction:
-        """z: [B, d], action: [B, A]"""
+    def forward(self, z: Tensor, action: Tensor, members: slice = ALL) -> Prediction:
+        """z: [B, d], action: [B, A]. `members` are those that predict; the others are not computed."""
+
+    def one(self, generator: torch.Generator | None) -> slice:
+        """One member, drawn uniformly."""
+        i = one_of(self.members, generator) if self.members > 1 else 0
+        return slice(i, i + 1)
 
 
 class DeterministicTransition(Transition):
@@ -89,7 +100,7 @@ class DeterministicTransition(Transition):
         super().__init__()
         self.layers = _one_hidden_layer(latent_dim + action_dim, latent_dim, init)
 
-    def forward(self, z: Tensor, action: Tensor) -> Prediction:
+    def forward(self, z: Tensor, action: Tensor, members: slice = ALL) -> Prediction:
         return Prediction(self.layers(torch.cat([z, action], dim=-1))[None], None)
 
 
@@ -101,7 +112,7 @@ class GaussianTransition(Transition):
         self.std = std
         self.layers = _one_hidden_layer(latent_dim + action_dim, 2 * latent_dim, init)
 
-    def forward(self, z: Tensor, action: Tensor) -> Prediction:
+    def forward(self, z: Tensor, action: Tensor, members: slice = ALL) -> Prediction:
         mean, raw = self.layers(torch.cat([z, action], dim=-1))[None].chunk(2, dim=-1)
         return Prediction(mean, bounded_log_std(raw, self.std))
 
@@ -113,7 +124,7 @@ class EnsembleTransition(Transition):
         self, latent_dim: int, action_dim: int, init: Initialisation, std: TransitionStd, members: int
     ) -> None:
         super().__init__()
-        self.std = std
+        self.std, self.members = std, members
         sizes = (latent_dim + action_dim, HIDDEN, HIDDEN, 2 * latent_dim)
         self.weights = nn.ParameterList()
         self.biases = nn.ParameterList()
@@ -128,10 +139,10 @@ class EnsembleTransition(Transition):
             self.weights.append(nn.Parameter(weight))
             self.biases.append(nn.Parameter(bias))
 
-    def forward(self, z: Tensor, action: Tensor) -> Prediction:
-        x = torch.cat([z, action], dim=-1).expand(len(self.weights[0]), -1, -1)
+    def forward(self, z: Tensor, action: Tensor, members: slice = ALL) -> Prediction:
+        x = torch.cat([z, action], dim=-1).expand(len(self.weights[0][members]), -1, -1)
         for layer, (weight, bias) in enumerate(zip(self.weights, self.biases, strict=True)):
-            x = torch.baddbmm(bias, torch.relu(x) if layer else x, weight)
+            x = torch.baddbmm(bias[members], torch.relu(x) if layer else x, weight[members])
         mean, raw = x.chunk(2, dim=-1)
         return Prediction(mean, bounded_log_std(raw, self.std))
 

@@ -48,7 +48,7 @@ def extra_fields(method: Method, extras: Extras | None) -> dict[str, Tensor]:
 
 @torch.no_grad()
 def action_rewards(
-    predict: Callable[[Tensor, Tensor], Prediction],
+    predict: Callable[[Tensor, Tensor, torch.Generator | None], Prediction],
     decoder: RewardDecoder | None,
     z: Tensor,
     actions: Tensor,
@@ -57,6 +57,6 @@ def action_rewards(
     """The rewards that the model predicts in states z [B, d] for each of actions [K, A] -> [B, K]."""
     assert decoder is not None
     size, count = len(z), len(actions)
-    predicted = predict(z.repeat_interleave(count, 0), actions.repeat(size, 1)).member(generator)
+    predicted = predict(z.repeat_interleave(count, 0), actions.repeat(size, 1), generator)
     rewards: Tensor = decoder(predicted.mean[0])
     return rewards.view(size, count)

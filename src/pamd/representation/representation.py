@@ -13,7 +13,7 @@ from pamd.config import check_whole
 from pamd.distances import Distance
 from pamd.methods import Method
 from pamd.methods import method as named_method
-from pamd.models import Prediction, RewardDecoder, StateReward, make_transition
+from pamd.models import ALL, Prediction, RewardDecoder, StateReward, make_transition
 from pamd.objective import metric_loss
 from pamd.operators import Operator
 from pamd.optimisation import follow, slow_copy
@@ -239,7 +239,7 @@ class Representation(nn.Module):
         if "action_reward" in needs:
             z = latents.fixed_z(method.target_encoder)
             tried = encode_action(action, self.action_dim)[: self.operator.config.actions]
-            fields["action_reward"] = action_rewards(self._predicted, self.reward_decoder, z, tried, generator)
+            fields["action_reward"] = action_rewards(self._predicted_by_one, self.reward_decoder, z, tried, generator)
         return Latents(z=latents.z, reward=reward, **fields)
 
     def _prediction(self, latents: BatchLatents, action: Tensor) -> Prediction:
@@ -255,10 +255,9 @@ class Representation(nn.Module):
         which = self.method.target_encoder
         if which == "online":
             with torch.enable_grad():  # the transition loss shares this prediction
-                predicted = self._prediction(latents, action)
+                chosen = self._prediction(latents, action).member(generator)
         else:
-            predicted = self._predicted(latents.fixed_z(which), action)
-        chosen = predicted.member(generator)
+            chosen = self._predicted_by_one(latents.fixed_z(which), action, generator)
         fields = {"next_mean": chosen.mean[0].detach(), "next_sample": chosen.sample(generator).detach()}
         if self.operator is not None and "next_sample_other" in self.operator.needs:
             fields["next_sample_other"] = chosen.sample(generator).detach()
@@ -266,10 +265,15 @@ class Representation(nn.Module):
             fields["next_std"] = chosen.log_std[0].exp().detach()
         return fields
 
-    def _predicted(self, z: Tensor, action: Tensor) -> Prediction:
+    def _predicted_by_one(self, z: Tensor, action: Tensor, generator: torch.Generator | None) -> Prediction:
+        """The prediction from z [B, d] of one member, drawn for the whole batch."""
+        assert self.transition is not None
+        return self._predicted(z, action, self.transition.one(generator))
+
+    def _predicted(self, z: Tensor, action: Tensor, members: slice = ALL) -> Prediction:
         """The latent model's prediction from z [B, d], inside the latent space where the method says so."""
         assert self.transition is not None
-        predicted: Prediction = self.transition(z, encode_action(action, self.action_dim))
+        predicted: Prediction = self.transition(z, encode_action(action, self.action_dim), members)
         return predicted.projected(self.encoder.space) if self.method.project_predictions else predicted
 
 
