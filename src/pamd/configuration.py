@@ -47,7 +47,13 @@ SCALES: dict[str, dict[str, Any]] = {
     },
     "cpu": {
         "env": {"size": 32, "render": "fast", "antialias": 3},
-        "action_repeat": {"cartpole_swingup": 8, "finger_spin": 4, "reacher_easy": 4, "walker_walk": 4},
+        "action_repeat": {
+            "cartpole_swingup": 8,
+            "finger_spin": 4,
+            "reacher_easy": 4,
+            "walker_stand": 4,
+            "walker_walk": 4,
+        },
         "encoder": {"conv": {"strides": [2, 2], "reads": "differences"}},
         "method": {"encoder_tau": 0.05, "follow_every": 1},
         "learner": {
