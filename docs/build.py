@@ -35,8 +35,10 @@ NESTED = {
 def reference() -> str:
     """The whole page."""
     lines = ["# Reference of names and options", "", "`make docs` writes this page from the registries.", ""]
-    lines += ["Set an option in Python by its name, and on the command line with `--set`, for example"]
-    lines += ["`--set method.distance.options.hidden=256 learner.batch=256`.", ""]
+    lines += ["Set an option of a run on the command line with `--set`, for example"]
+    lines += ["`--set method.distance.options.hidden=256 learner.batch=256`."]
+    lines += ["In Python, pass the same strings as `settings=`:"]
+    lines += ['`pamd.configure("toy", settings=("method.distance.options.hidden=256", "learner.batch=256"))`.', ""]
     return "\n".join([*lines, *_distances(), *_operators(), *_methods(), *_parts(), *_records()]) + "\n"
 
 
@@ -53,6 +55,8 @@ def _distances() -> list[str]:
         laws = ", ".join(law.replace("_", "-") for law, holds in dataclasses.asdict(made.laws).items() if holds)
         what, presets = _first_line(type(made)), ", ".join(made.presets)
         lines.append(f"| `{name}` | {what} | {count:,} | {laws or 'none'} | {presets or 'none'} |")
+    lines += ["", "A distance with the option `root_epsilon` is self-zero up to the square root of `root_epsilon`:"]
+    lines += ["d(z, z) = 1e-4 by default. `pamd-scaled` multiplies it by its scale."]
     lines += ["", "### Options of distances", ""]
     return lines + _options(pamd.DISTANCES)
 

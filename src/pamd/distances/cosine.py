@@ -17,7 +17,7 @@ class CosineConfig:
     """The options of `cosine`."""
 
     normalised: bool = True
-    """False: 1 - <z, z'> without normalisation, as released (predicted next latents leave the unit sphere)."""
+    """False: 1 - <z, z'> without normalization, as released (predicted next latents leave the unit sphere)."""
 
 
 @DISTANCES.register("cosine")
