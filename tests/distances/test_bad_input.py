@@ -8,6 +8,7 @@ import pytest
 import torch
 
 import pamd
+from pamd.distances.base import Distance, NoOptions
 from pamd.errors import ConfigError, DtypeError, PamdError, ShapeError, UnknownNameError
 
 
@@ -69,3 +70,32 @@ def test_latents_and_weights_of_different_types(name: str) -> None:
     d = pamd.distance(name, latent_dim=8)
     with pytest.raises(DtypeError, match=r"float64 but the distance torch\.float32"):
         d(torch.zeros(4, 8).double(), torch.zeros(4, 8).double())
+
+
+RETURNED: dict[str, tuple[bool, Any, str]] = {
+    "column": (False, lambda z: z.sum(-1, keepdim=True), r"must return \[P\] for z of \[3, 2\], got \[3, 1\]$"),
+    "scalar": (False, lambda z: z.sum(), r"must return \[P\] for z of \[3, 2\], got \[\]$"),
+    "coordinates": (False, lambda z: z, r"must return \[P\] .*got \[3, 2\]; set coordinate_wise = True"),
+    "number": (False, lambda z: 1.0, r"must return \[P\] .*got float$"),
+    "one per pair": (True, lambda z: z.sum(-1), r"must return \[P, d\] .*got \[3\]$"),
+}
+
+
+@pytest.mark.parametrize("case", RETURNED)
+def test_a_value_of_the_wrong_shape(case: str) -> None:
+    """[P, 1] minus a target [P] would broadcast to [P, P] without a word."""
+    wise, value, says = RETURNED[case]
+
+    class Odd(Distance[NoOptions]):
+        Config = NoOptions
+        coordinate_wise = wise
+
+        def _value(self, z: torch.Tensor, z_prime: torch.Tensor) -> Any:
+            return value(z)
+
+    z = torch.ones(3, 2)
+    for call in (Odd(2, NoOptions()), Odd(2, NoOptions()).measure):
+        with pytest.raises(ShapeError, match=rf"^Odd\._value {says}"):
+            call(z, z)
+    with pytest.raises(ShapeError, match=r"^Odd\._value"):
+        Odd(2, NoOptions()).all_pairs(z)

@@ -33,6 +33,25 @@ class Chebyshev(Distance[NoOptions]):
         return (z - z_prime).abs().amax(-1)
 
 
+@dataclasses.dataclass(frozen=True)
+class WeightedConfig:
+    power: float = 2.0
+
+
+@DISTANCES.register("outside-weighted")
+class Weighted(Distance[WeightedConfig]):
+    """The class of docs/howto/distance.md: options, and a parameter of a name that no distance of ours has."""
+
+    Config = WeightedConfig
+
+    def __init__(self, latent_dim: int, config: WeightedConfig) -> None:
+        super().__init__(latent_dim, config)
+        self.log_weight = torch.nn.Parameter(torch.zeros(latent_dim))
+
+    def _value(self, z: Tensor, z_prime: Tensor) -> Tensor:
+        return ((z - z_prime).abs() ** self.config.power * self.log_weight.exp()).sum(-1)
+
+
 NAMES = DISTANCES.names()
 QUADRATIC = [name for name in NAMES if issubclass(DISTANCES.get(name), QuadraticForm)]
 PRESETS = [(name, preset) for name in NAMES for preset in (None, *DISTANCES.get(name).presets)]
@@ -56,7 +75,7 @@ def draw(seed: int, count: int = 5, scale: float = 1.0, dtype: torch.dtype = tor
 
 def test_the_papers_distances_are_all_there() -> None:
     assert {"pamd", "mlp", "diagonal", "adaptive-diagonal", "l1", "l2", "coordinate", "cosine", "mico"} <= set(NAMES)
-    assert {"pamd-lowrank", "pamd-block", "pamd-scaled", "outside-chebyshev"} <= set(NAMES)
+    assert {"pamd-lowrank", "pamd-block", "pamd-scaled", "outside-chebyshev", "outside-weighted"} <= set(NAMES)
 
 
 @pytest.mark.parametrize(("name", "preset"), PRESETS)

@@ -73,14 +73,16 @@ class Distance(nn.Module, ABC, Generic[ConfigT]):
         """
         if measured:
             return self.measure(z, z_prime, generator)
-        return self._value(*self._checked(z, z_prime, paired=True))
+        return self._values(*self._checked(z, z_prime, paired=True))
 
     def measure(self, z: Tensor, z_prime: Tensor, generator: torch.Generator | None = None) -> Measurement:
         """Values, penalty and statistics of the pairs. z, z_prime: [P, d].
 
         `generator` draws what a randomised penalty needs. Without one, torch's global generator does.
         """
-        value, penalty = self._value_and_penalty(*self._checked(z, z_prime, paired=True), generator)
+        z, z_prime = self._checked(z, z_prime, paired=True)
+        value, penalty = self._value_and_penalty(z, z_prime, generator)
+        self._check_returned(value, z)
         seen = value.detach()
         stats = {"distance_mean": seen.mean(), "distance_max": seen.max()} if seen.numel() else {}
         return Measurement(value, value.new_zeros(()) if penalty is None else penalty, stats)
@@ -95,7 +97,7 @@ class Distance(nn.Module, ABC, Generic[ConfigT]):
         """Values of the rows that `pairs` names. z, z_prime: [B, d] -> [P] (coordinate-wise: [P, d])."""
         if pairs.complete and not self.coordinate_wise:
             return self.all_pairs(z, z_prime).reshape(-1)
-        return self._value(*self._checked(z[pairs.left], z_prime[pairs.right], paired=True))
+        return self._values(*self._checked(z[pairs.left], z_prime[pairs.right], paired=True))
 
     def all_pairs(self, z: Tensor, z_prime: Tensor | None = None) -> Tensor:
         """Every value between the rows of z [B, d] and of z_prime [C, d] (default z) -> [B, C].
@@ -154,9 +156,26 @@ class Distance(nn.Module, ABC, Generic[ConfigT]):
         right = torch.arange(columns, device=z.device).repeat(z.shape[0])
         parts = []
         for i, j in zip(left.split(pairs), right.split(pairs), strict=True):
-            value = self._value(z[i], z_prime[j])
+            value = self._values(z[i], z_prime[j])
             parts.append(value.mean(-1) if self.coordinate_wise else value)
         return torch.cat(parts).view(z.shape[0], columns)
+
+    def _values(self, z: Tensor, z_prime: Tensor) -> Tensor:
+        """`_value`, with the shape of its result checked."""
+        value = self._value(z, z_prime)
+        self._check_returned(value, z)
+        return value
+
+    def _check_returned(self, value: Tensor, z: Tensor) -> None:
+        """Raise ShapeError unless a subclass returned [P] (coordinate-wise: [P, d]): [P, 1] would broadcast later."""
+        if isinstance(value, Tensor) and value.shape == (z.shape if self.coordinate_wise else z.shape[:1]):
+            return
+        got = list(value.shape) if isinstance(value, Tensor) else type(value).__name__
+        wanted = "[P, d] (coordinate_wise is True)" if self.coordinate_wise else "[P]"
+        advice = "; set coordinate_wise = True for [P, d]" if got == list(z.shape) and not self.coordinate_wise else ""
+        raise ShapeError(
+            f"{type(self).__name__}._value must return {wanted} for z of {list(z.shape)}, got {got}{advice}"
+        )
 
     def _checked(self, z: Tensor, z_prime: Tensor, paired: bool) -> tuple[Tensor, Tensor]:
         """z and z_prime, or an error that names what is wrong. Inside autocast, mixed types are cast."""
