@@ -1,7 +1,9 @@
 """One registry: sibling files, outside decorators and real entry points all end up in it."""
 
+import dataclasses
 import importlib
 import os
+import re
 import subprocess
 import sys
 import warnings
@@ -10,8 +12,11 @@ from pathlib import Path
 import pytest
 
 import pamd
+from pamd.augmentations import AUGMENTATIONS
 from pamd.distances.base import NoOptions
+from pamd.encoders import ENCODERS
 from pamd.errors import ConfigError, PamdError, PluginWarning, UnknownNameError
+from pamd.learners import LEARNERS
 from pamd.registry import Registry
 
 OUTSIDE = """
@@ -99,7 +104,7 @@ def test_a_broken_plug_in_is_named_in_one_warning_and_stops_nothing(kind, tmp_pa
     with warnings.catch_warnings():
         warnings.simplefilter("error")  # once is enough
         assert "lion" not in registry.names()
-        with pytest.raises(UnknownNameError):
+        with pytest.raises(UnknownNameError, match=rf"unknown animal 'lion'\..* The plug-in {says}"):
             registry.get("lion")
 
 
@@ -135,6 +140,67 @@ def test_unknown_name_gets_the_nearest_and_the_list():
     with pytest.raises(UnknownNameError) as caught:
         pamd.distance("xyzzy", latent_dim=2)
     assert "Did you mean" not in str(caught.value)
+
+
+def test_an_unknown_name_may_be_a_plug_ins_that_was_not_imported():
+    with pytest.raises(UnknownNameError, match=r"l2, .* declare it in the entry-point group 'pamd\.distances'\.$"):
+        pamd.distance("xyzzy", latent_dim=2)
+    with pytest.raises(UnknownNameError) as caught:
+        pamd.distance("pmad", latent_dim=2)
+    assert "entry-point" not in str(caught.value)  # a misspelt name is likelier
+
+
+def test_many_names_are_not_all_listed():
+    many = [f"name-{i}" for i in range(40)]
+    with pytest.raises(
+        UnknownNameError, match=r"^unknown it 'name-7x'\. Did you mean 'name-7'\? Valid: name-7, .* and"
+    ):
+        raise UnknownNameError("it", "name-7x", many)
+    assert str(UnknownNameError("it", "zzz", many)).count("name-") == 8
+    assert str(UnknownNameError("it", "zzz", many, command="list it")) == "unknown it 'zzz'. `list it` prints all."
+    assert str(UnknownNameError("it", "zzz", many[:2], command="list it")).endswith("Valid: name-0, name-1.")
+
+
+class Unfrozen:
+    @dataclasses.dataclass
+    class Config:
+        width: int = 8
+
+
+class Plain:
+    class Config:
+        width = 8
+
+
+class Without:
+    pass
+
+
+@pytest.mark.parametrize(("thing", "got"), [(Without, "no Config"), (Unfrozen, "Config"), (Plain, "Config")])
+def test_a_config_is_a_frozen_dataclass(thing, got):
+    registry = Registry("animal", "pamd.operators", with_config=True)
+    with pytest.raises(
+        ConfigError, match=rf"animal 'lion': {thing.__name__} must have a frozen dataclass .* got {got}$"
+    ):
+        registry.register("lion")(thing)
+    assert "lion" not in registry.names()
+    for checked in (pamd.DISTANCES, pamd.OPERATORS, LEARNERS, ENCODERS, AUGMENTATIONS):
+        with pytest.raises(ConfigError, match="frozen dataclass"):
+            checked.register("lion")(thing)
+
+
+@pytest.mark.parametrize("name", ["a+b", "drqv2:a", "", "a b", "a=b", "a/b", None])
+def test_a_name_that_composed_names_cannot_hold(name):
+    with pytest.raises(ConfigError, match=rf"animal must be named in letters.*, got {re.escape(repr(name))}"):
+        Registry("animal", "pamd.operators").register(name)("roar")
+
+
+def test_a_plug_in_without_a_config_is_named(tmp_path, monkeypatch):
+    install(tmp_path, "bare_plug_in", "class Lion: pass", "lion = bare_plug_in:Lion", group="pamd.operators")
+    monkeypatch.syspath_prepend(tmp_path)
+    registry = Registry("animal", "pamd.operators", with_config=True)
+    with pytest.warns(PluginWarning, match="Lion must have a frozen dataclass"), pytest.raises(UnknownNameError):
+        registry.get("lion")
 
 
 def test_names_are_sorted_and_complete():

@@ -26,6 +26,10 @@ __all__ = [
     "nearest",
 ]
 
+_MOST_LISTED = 15
+"""More names than this are not read in an error."""
+_FEW = 8
+
 
 class PamdError(Exception):
     """Base of every error this package raises on purpose."""
@@ -36,13 +40,27 @@ class ConfigError(PamdError):
 
 
 class UnknownNameError(ConfigError):
-    """A distance, operator, method, task or key of that name does not exist."""
+    """A distance, operator, method, task or key of that name does not exist.
 
-    def __init__(self, kind: str, name: object, choices: Iterable[str]) -> None:
+    `meant` is the name to suggest; by default the nearest. `command` prints all names, where they are too many for one
+    line. `advice` is a last sentence.
+    """
+
+    def __init__(
+        self,
+        kind: str,
+        name: object,
+        choices: Iterable[str],
+        *,
+        meant: str | None = None,
+        command: str | None = None,
+        advice: str = "",
+    ) -> None:
         choices = sorted(choices)
-        hint = nearest(name, choices)
-        meant = f" Did you mean {hint!r}?" if hint else ""
-        super().__init__(f"unknown {kind} {name!r}.{meant} Valid: {', '.join(choices) or '(none)'}.")
+        hint = meant or nearest(name, choices)
+        sentences = [f"unknown {kind} {name!r}.", f"Did you mean {hint!r}?" if hint else ""]
+        sentences += [_valid(name, choices, command), advice]
+        super().__init__(" ".join(filter(None, sentences)))
 
 
 class ShapeError(PamdError):
@@ -99,6 +117,16 @@ class DivergenceError(PamdError):
 
 class PluginWarning(UserWarning):
     """A plug-in of another distribution could not be imported; everything else works without it."""
+
+
+def _valid(name: object, choices: list[str], command: str | None) -> str:
+    """The choices in one sentence: all, the nearest few, or the command that prints them."""
+    if len(choices) <= _MOST_LISTED:
+        return f"Valid: {', '.join(choices) or '(none)'}."
+    if command is not None:
+        return f"`{command}` prints all."
+    shown = difflib.get_close_matches(str(name), choices, n=_FEW, cutoff=0)
+    return f"Valid: {', '.join(shown)} and {len(choices) - _FEW} more."
 
 
 def nearest(name: object, choices: Iterable[str]) -> str | None:

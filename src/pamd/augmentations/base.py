@@ -28,4 +28,4 @@ class Augmentation(ABC, Generic[ConfigT]):
         """obs: [B, ...] -> the same shape and dtype. All randomness comes from `generator`."""
 
 
-AUGMENTATIONS: Registry[type[Augmentation[Any]]] = Registry("augmentation", "pamd.augmentations")
+AUGMENTATIONS: Registry[type[Augmentation[Any]]] = Registry("augmentation", "pamd.augmentations", with_config=True)

@@ -212,4 +212,4 @@ def _autocast_dtype(z: torch.dtype, z_prime: torch.dtype, weight: torch.dtype | 
     return weight if weight is not None and torch.float64 in (wider, weight) else wider
 
 
-DISTANCES: Registry[type[Distance[Any]]] = Registry("distance", "pamd.distances")
+DISTANCES: Registry[type[Distance[Any]]] = Registry("distance", "pamd.distances", with_config=True)

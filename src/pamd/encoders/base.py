@@ -47,4 +47,4 @@ class Encoder(nn.Module, ABC, Generic[ConfigT]):
         return projected
 
 
-ENCODERS: Registry[type[Encoder[Any]]] = Registry("encoder", "pamd.encoders")
+ENCODERS: Registry[type[Encoder[Any]]] = Registry("encoder", "pamd.encoders", with_config=True)

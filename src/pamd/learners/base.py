@@ -140,7 +140,7 @@ class Learner(nn.Module, ABC, Generic[ConfigT]):
         """Move the slow copies."""
 
 
-LEARNERS: Registry[type[Learner[Any]]] = Registry("learner", "pamd.learners")
+LEARNERS: Registry[type[Learner[Any]]] = Registry("learner", "pamd.learners", with_config=True)
 
 
 @dataclass(frozen=True)

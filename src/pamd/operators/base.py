@@ -127,4 +127,4 @@ def gap(x: Tensor, pairs: Pairs, kind: str) -> Tensor:
     return (left - right).abs() if kind == "abs" else F.smooth_l1_loss(left, right, reduction="none")
 
 
-OPERATORS: Registry[type[Operator[Any]]] = Registry("operator", "pamd.operators")
+OPERATORS: Registry[type[Operator[Any]]] = Registry("operator", "pamd.operators", with_config=True)
