@@ -114,6 +114,8 @@ def apply_settings(cls: type[Any], tree: dict[str, Any], settings: Sequence[str]
     The word `options` may be left out of a key: `learner.batch` is `learner.options.batch`. Another name of a part
     brings that part's own default options; names are set first, in any order of the settings.
     """
+    if isinstance(settings, str):
+        raise ConfigError(f"settings must be a list such as [{settings!r}], got the text alone")
     pairs = [setting.partition("=") for setting in settings]
     for key, equals, _ in pairs:
         if not equals:
@@ -129,16 +131,24 @@ def _apply(cls: Any, tree: dict[str, Any], key: str, value: Any) -> None:
         here = ".".join(parents[: depth + 1])
         branch, kind = _options_of(branch, kind, name)
         if name not in branch:
-            raise UnknownNameError("option", here, [".".join([*parents[:depth], known]) for known in branch])
+            raise _unknown_option(tree, key, here, [".".join([*parents[:depth], known]) for known in branch])
         if not isinstance(branch[name], dict):
             raise ConfigError(f"--set {key}: {here} is {branch[name]!r} and has no fields")
         branch, kind = branch[name], _field_type(kind, name)
     branch, kind = _options_of(branch, kind, leaf)
     if leaf not in branch:
-        raise UnknownNameError("option", key, [".".join([*parents, known]) for known in branch])
+        raise _unknown_option(tree, key, key, [".".join([*parents, known]) for known in branch])
     if _is_part(kind) and leaf == "name" and value != branch["name"]:
         branch["options"] = to_tree(kind(value))["options"]
     branch[leaf] = value
+
+
+def _unknown_option(tree: dict[str, Any], key: str, here: str, choices: list[str]) -> UnknownNameError:
+    """The error for `here`, the unknown start of `key`. A field of a part is suggested with the part's name."""
+    for part, fields in tree.items():
+        if isinstance(fields, dict) and here in {*fields, *(fields.get("options") or ())}:
+            return UnknownNameError("option", key, choices, meant=f"{part}.{key}")
+    return UnknownNameError("option", here, choices)
 
 
 def _options_of(branch: dict[str, Any], kind: Any, name: str) -> tuple[dict[str, Any], Any]:
@@ -161,13 +171,13 @@ def _field_type(kind: Any, name: str) -> Any:
     return found[0] if found else None
 
 
-def override(config: C, settings: Sequence[str]) -> C:
+def override(config: C, settings: Sequence[str], what: str = "the config") -> C:
     """`config` with fields changed by "dotted.key=value"."""
     if not settings:
         return config
     tree = to_tree(config)
     apply_settings(type(config), tree, settings)
-    return build(type(config), tree, "the config")
+    return build(type(config), tree, what)
 
 
 def _value(text: str) -> Any:

@@ -29,7 +29,7 @@ from pamd.envs.distractors import DistractorConfig
 from pamd.errors import ConfigError, UnknownNameError
 from pamd.learners import LEARNERS, AugmentationPart, LearnerPart
 from pamd.methods import Fidelity
-from pamd.methods.pipelines import STEP_OFFSET, Side
+from pamd.methods.pipelines import LIST_METHODS, STEP_OFFSET, Side
 from pamd.replay import ReplayConfig
 from pamd.training.config import EvaluateUnit, Runtime, TrainConfig
 
@@ -214,7 +214,7 @@ def configure(
     EnvConfig(task)  # A task that is no name is refused before it is looked up.
     for key in ("method", "learner", "fidelity", "scale", "videos"):
         if not isinstance(given.get(key, ""), (str, Path) if key == "videos" else str):
-            raise ConfigError(f"option {key!r} of a run must be text, got {given[key]!r}")
+            raise ConfigError(f"option {key!r} of a run must be text, got {_kind(given[key])}")
     tree = _base(task, given)
     _merge(tree, _scale(given.get("scale", "state" if observes_states(task) else "paper")))
     if observes_states(task):
@@ -245,12 +245,18 @@ def split_name(name: str, learner: str | None = None) -> tuple[str, str]:
     first, colon, rest = name.partition(":")
     if not colon and first not in LEARNERS.names():
         if first.partition("+")[0] not in methods.PIPELINES:
-            raise UnknownNameError("method", name, [*methods.names(), *LEARNERS.names()])
+            raise UnknownNameError("method", name, [*methods.names(), *LEARNERS.names()], command=LIST_METHODS)
         return learner or "sac", name
     if learner is not None and learner != first:
         raise ConfigError(f"method {name!r} names learner {first!r}; it cannot be combined with learner {learner!r}")
     LEARNERS.get(first)
     return first, rest or "none"
+
+
+def _kind(value: Any) -> str:
+    """How an error names a value that should have been text: a record by its type, which is shorter."""
+    advice = "; pass its name, and changes as settings" if isinstance(value, methods.Method) else ""
+    return (type(value).__name__ if dataclasses.is_dataclass(value) else repr(value)) + advice
 
 
 def _base(task: str, given: dict[str, Any]) -> dict[str, Any]:

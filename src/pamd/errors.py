@@ -42,8 +42,8 @@ class ConfigError(PamdError):
 class UnknownNameError(ConfigError):
     """A distance, operator, method, task or key of that name does not exist.
 
-    `meant` is the name to suggest; by default the nearest. `command` prints all names, where they are too many for one
-    line. `advice` is a last sentence.
+    The nearest name is suggested, or `meant` alone. `command` prints all names, where they are too many for one line.
+    `advice` is a last sentence.
     """
 
     def __init__(
@@ -59,7 +59,7 @@ class UnknownNameError(ConfigError):
         choices = sorted(choices)
         hint = meant or nearest(name, choices)
         sentences = [f"unknown {kind} {name!r}.", f"Did you mean {hint!r}?" if hint else ""]
-        sentences += [_valid(name, choices, command), advice]
+        sentences += ["" if meant else _valid(name, choices, command), advice]
         super().__init__(" ".join(filter(None, sentences)))
 
 

@@ -35,7 +35,7 @@ def transitions(size: int = 7) -> tuple[Tensor, ...]:
 def test_deepmdp_is_zp_with_a_reward_decoder() -> None:
     differing = {field for field, _, _ in differences(method("zp"), method("deepmdp"))}
     assert differing == {"name", "reward_decoder"}
-    with pytest.raises(ConfigError, match="no comparator"):
+    with pytest.raises(ConfigError, match="no distance"):
         method("zp+pamd")
 
 

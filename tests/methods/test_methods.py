@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import pytest
@@ -107,8 +108,69 @@ def test_bad_names() -> None:
         method("simsr", latent_dims=3)
     with pytest.raises(ConfigError, match="dbc-det\\+pamd"):
         method("dbc+pamd")
-    with pytest.raises(ConfigError, match="no comparator"):
-        method("none+pamd")
+    with pytest.raises(ConfigError, match=r"^method 'zp' has no distance to replace with 'l1'$"):
+        method("zp+l1")
     with pytest.raises(UnknownNameError, match="'paper'"):
         configure("toy", scale="papr")
     assert set(PIPELINES) <= set(ALL)
+
+
+def test_an_unknown_method_does_not_list_every_combination() -> None:
+    for find in (method, lambda name: configure("toy", name)):
+        with pytest.raises(UnknownNameError) as caught:
+            find("simrs+pamd")
+        assert str(caught.value).endswith("Did you mean 'simsr+pamd'? `pamd list methods --all` prints all.")
+
+
+@pytest.mark.parametrize("part", ["distance", "operator", "objective"])
+@pytest.mark.parametrize("value", [{"name": "l1"}, "l1"])
+def test_a_part_is_its_record(part: str, value: Any) -> None:
+    record = {"distance": "DistancePart", "operator": "OperatorPart", "objective": "Objective"}[part]
+    got = type(value).__name__
+    with pytest.raises(
+        ConfigError, match=rf"^method 'dbc-det\+l2': {part} must be a pamd\.[a-z]+\.{record}, got {got}; .*settings"
+    ):
+        method("dbc-det+l2", **{part: value})
+
+
+def test_settings_reach_the_options_of_parts() -> None:
+    made = method("simsr+pamd", settings=("distance.hidden=64", "objective.pairing=all"), latent_dim=8)
+    assert made.distance is not None
+    assert (made.distance.options.hidden, made.objective.pairing, made.latent_dim) == (64, "all", 8)
+    changed = {field for field, _, _ in differences(method("simsr+pamd", latent_dim=8), made)}
+    assert changed == {"distance.options.hidden", "objective.pairing"}
+    long = method("simsr+pamd", settings=("distance.options.hidden=64", "objective.pairing=all"), latent_dim=8)
+    assert long == made
+
+
+@pytest.mark.parametrize(
+    ("settings", "says"),
+    [
+        (("distance.hiden=64",), "unknown option 'distance.hiden'. Did you mean 'distance.hidden'"),
+        (("hidden=64",), "Did you mean 'distance.hidden'"),
+        (("distance.hidden=wide",), "distance 'pamd': option 'hidden' is 'wide'"),
+        ("distance.hidden=64", "settings must be a list such as ['distance.hidden=64']"),
+        (("ensemble=many",), "method 'simsr+pamd': option 'ensemble' is 'many'"),
+        (("fidelity=released",), "pass fidelity='released'"),
+    ],
+)
+def test_bad_settings(settings: Any, says: str) -> None:
+    with pytest.raises(ConfigError, match=re.escape(says)):
+        method("simsr+pamd", settings=settings)
+
+
+def test_a_run_takes_the_name_of_a_method() -> None:
+    with pytest.raises(ConfigError) as caught:
+        configure("toy", method("simsr+pamd"))  # type: ignore[arg-type]
+    assert str(caught.value) == (
+        "option 'method' of a run must be text, got Method; pass its name, and changes as settings"
+    )
+
+
+@pytest.mark.parametrize(
+    ("setting", "meant"), [("distance.init=1", "method.distance.init"), ("batch=8", "learner.batch")]
+)
+def test_a_setting_without_its_first_word(setting: str, meant: str) -> None:
+    with pytest.raises(UnknownNameError) as caught:
+        configure("toy", "simsr+pamd", settings=(setting,))
+    assert str(caught.value) == f"unknown option {setting.partition('=')[0]!r}. Did you mean {meant!r}?"

@@ -162,4 +162,4 @@ class DMControl(Task):
 def _check_known(name: str, names: Collection[str]) -> None:
     if name not in names:
         bare = [family for family in FAMILIES.names() if FAMILIES.get(family).bare]
-        raise UnknownNameError("task", name, [*names, *bare])
+        raise UnknownNameError("task", name, [*names, *bare], command="pamd list tasks")

@@ -7,17 +7,21 @@ docs/fidelity.md lists every difference, and the two names that change more than
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, Literal, NamedTuple
 
 import torch
 
+from pamd.config import override
 from pamd.distances import DISTANCES
 from pamd.errors import ConfigError, UnknownNameError
 from pamd.methods.record import DistancePart, Method, OperatorPart
 from pamd.objective import Objective
 
-__all__ = ["PIPELINES", "STEP_OFFSET", "Fidelity", "Side", "method", "names", "side"]
+__all__ = ["LIST_METHODS", "PIPELINES", "STEP_OFFSET", "Fidelity", "Side", "method", "names", "side"]
+
+LIST_METHODS = "pamd list methods --all"
+"""The command that prints every name."""
 
 Fidelity = Literal["paper", "released"]
 Side = Literal["dbc", "independent"]
@@ -176,11 +180,15 @@ PIPELINES: dict[str, Pipeline] = {
 }
 
 
-def method(name: str, fidelity: Fidelity = "paper", **fields: Any) -> Method:
-    """The method called `name`: "pipeline" or "pipeline+distance". `fields` of the record win over it."""
+def method(name: str, fidelity: Fidelity = "paper", *, settings: Sequence[str] = (), **fields: Any) -> Method:
+    """The method called `name`: "pipeline" or "pipeline+distance". `fields` of the record win over it.
+
+    `settings` reach the fields of its parts, by paths from the method: "distance.hidden=64", "objective.pairing=all".
+    They win over `fields`.
+    """
     pipeline, plus, comparator = name.partition("+")
     if pipeline not in PIPELINES:
-        raise UnknownNameError("method", name, names())
+        raise UnknownNameError("method", name, names(), command=LIST_METHODS)
     if fidelity not in ("paper", "released"):
         raise UnknownNameError("fidelity", fidelity, ("paper", "released"))
     made = PIPELINES[pipeline].build(fidelity)
@@ -190,7 +198,9 @@ def method(name: str, fidelity: Fidelity = "paper", **fields: Any) -> Method:
     for key in fields:
         if key not in known:
             raise UnknownNameError("field of a method", key, known)
-    return dataclasses.replace(made, **fields)
+    if any(setting.partition("=")[0] == "fidelity" for setting in settings):
+        raise ConfigError("settings cannot change the fidelity of a method; pass fidelity='released'")
+    return override(dataclasses.replace(made, **fields), settings, f"method {name!r}")
 
 
 def side(name: str) -> Side:
@@ -215,7 +225,7 @@ def _with_distance(pipeline: Method, comparator: str) -> Method:
     """`pipeline` with its comparator replaced."""
     cls = DISTANCES.get(comparator)
     if pipeline.distance is None or pipeline.operator is None:
-        raise ConfigError(f"method {pipeline.name!r} has no comparator to replace with {comparator!r}")
+        raise ConfigError(f"method {pipeline.name!r} has no distance to replace with {comparator!r}")
     _check_shapes(pipeline, comparator)
     euclidean = pipeline.operator.name == "bisimulation"
     if euclidean and _is_learned(comparator, pipeline.latent_dim):

@@ -109,6 +109,7 @@ class Method:
 
     def __post_init__(self) -> None:
         what = f"method {self.name!r}"
+        self._check_parts(what)
         for name in ("latent_dim", "ensemble", "target_period", "follow_every"):
             check_whole(what, name, getattr(self, name), 1)
         for name in ("target_offset", "follow_offset"):
@@ -126,6 +127,18 @@ class Method:
             raise ConfigError(f"{what}: reward_decoder cannot be combined with state_reward; both predict the reward")
         self._check_ball(what)
         self._check_metric(what)
+
+    def _check_parts(self, what: str) -> None:
+        """Raise ConfigError for a part that is a name or a mapping instead of its record."""
+        parts = (("distance", DistancePart), ("operator", OperatorPart), ("objective", Objective))
+        for name, record in parts:
+            part = getattr(self, name)
+            if not isinstance(part, record) and (part is not None or name == "objective"):
+                home = record.__module__.removesuffix(".record")
+                raise ConfigError(
+                    f"{what}: {name} must be a {home}.{record.__name__}, got {type(part).__name__};"
+                    f" pamd.method(..., settings=['{name}.KEY=VALUE']) changes its options"
+                )
 
     def _check_ball(self, what: str) -> None:
         if isinstance(self.ball_radius, str):
