@@ -222,3 +222,8 @@ def test_any_registered_method_and_a_subclass_serve() -> None:
         assert issubclass(cls, OwnDQN)
         assert np.isfinite(model.logger.name_to_value["metric/loss"])
     assert METHOD.name in (with_metric(SAC, METHOD).__doc__ or "")
+
+
+def test_options_of_the_methods_parts() -> None:
+    model = make("SAC", method=pamd.method("simsr+pamd", latent_dim=6, settings=("distance.hidden=5",)))
+    assert model.metric.representation.distance.config.hidden == 5

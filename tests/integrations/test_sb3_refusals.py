@@ -33,6 +33,7 @@ PICTURE = spaces.Box(0, 255, (3, 12, 12), np.uint8)
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
+        ({"batch_size": 1}, r"batch_size must be at least 2: a pair needs two states, got 1"),
         ({"n_steps": 3}, r"n_steps=3 sums rewards over several steps.*use n_steps=1"),
         ({"replay_buffer_class": NStepReplayBuffer}, r"use n_steps=1 and a replay buffer of single steps"),
         ({"env": VecNormalize(DummyVecEnv([Pictures]), norm_obs=False)}, r"norm_reward=True.*pass norm_reward=False"),
@@ -41,11 +42,17 @@ PICTURE = spaces.Box(0, 255, (3, 12, 12), np.uint8)
             r"share_features_extractor=True trains the encoder by the policy's loss only.*LatentPolicy",
         ),
     ],
-    ids=["n_steps", "n-step buffer", "VecNormalize", "shared extractor"],
+    ids=["batch_size", "n_steps", "n-step buffer", "VecNormalize", "shared extractor"],
 )
 def test_settings_of_sac_that_break_the_metric(arguments: dict[str, Any], said: str) -> None:
     with pytest.raises(ConfigError, match=said):
         make("SAC", **arguments)
+
+
+def test_a_batch_of_one_is_refused_only_where_states_are_paired() -> None:
+    with pytest.raises(ConfigError, match="a pair needs two states"):
+        make("DQN", batch_size=1)
+    assert make("DQN", method=pamd.method("zp", latent_dim=6), batch_size=1).batch_size == 1
 
 
 def test_an_encoder_without_parameters() -> None:
@@ -107,6 +114,10 @@ def test_arguments_of_with_metric() -> None:
         with_metric("SAC", METHOD)  # type: ignore[type-var]
     with pytest.raises(UnknownNameError, match="Did you mean 'pamd'"):
         with_metric(DQN, "simsr+pmad")
+    with pytest.raises(ConfigError, match=r"'drqv2:simsr\+pamd' names a learner, but SAC is .*; use 'simsr\+pamd'$"):
+        with_metric(SAC, "drqv2:simsr+pamd")
+    with pytest.raises(ConfigError, match="method must be a name or a Method, got dict"):
+        with_metric(SAC, {"name": "simsr+pamd"})  # type: ignore[arg-type]
     with pytest.raises(ConfigError, match="method 'none' has no loss to add"):
         with_metric(DQN, "none")
     with pytest.raises(ConfigError, match="weight must be finite and at least 0, got -1"):

@@ -13,7 +13,7 @@ from stable_baselines3.common.preprocessing import get_action_dim
 from stable_baselines3.common.utils import update_learning_rate
 
 from pamd.errors import ConfigError
-from pamd.integrations.sb3.checks import check_algorithm, check_before, check_env, check_extractors
+from pamd.integrations.sb3.checks import check_algorithm, check_before, check_env, check_extractors, check_method
 from pamd.integrations.sb3.latents import Transitions
 from pamd.integrations.sb3.metric import Extractors, Metric, MetricOptions
 from pamd.integrations.sb3.policies import LATENT_POLICIES, LatentCNN
@@ -52,6 +52,7 @@ def with_metric(
         learning_rate: of the method's own networks; by default that of the algorithm, with its schedule.
     """
     kind = check_algorithm(algorithm)
+    check_method(kind, method)
     record = (named_method(method, fidelity) if isinstance(method, str) else method).adapted(latent_dim=latent_dim)
     base = _OnPolicyMetric if kind == "PPO" else _OffPolicyMetric
     fields = {

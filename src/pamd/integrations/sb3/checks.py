@@ -13,8 +13,9 @@ from stable_baselines3.common.vec_env import unwrap_vec_normalize
 from pamd.errors import ConfigError, nearest
 from pamd.integrations.sb3.metric import Extractors, MetricOptions
 from pamd.integrations.sb3.rollouts import TransitionRolloutBuffer
+from pamd.methods import Method
 
-__all__ = ["SUPPORTED", "check_algorithm", "check_before", "check_env", "check_extractors"]
+__all__ = ["SUPPORTED", "check_algorithm", "check_before", "check_env", "check_extractors", "check_method"]
 
 SUPPORTED: dict[str, type[BaseAlgorithm]] = {"SAC": SAC, "TD3": TD3, "DQN": DQN, "PPO": PPO}
 
@@ -30,6 +31,17 @@ def check_algorithm(algorithm: Any) -> str:
     raise ConfigError(f"with_metric requires one of {', '.join(SUPPORTED)}, or a subclass, got {given}.{meant}")
 
 
+def check_method(algorithm: str, method: Any) -> None:
+    """Raise ConfigError for a method that is no name or record, or that names a learner."""
+    if not isinstance(method, (str, Method)):
+        raise ConfigError(f"with_metric: method must be a name or a Method, got {type(method).__name__}")
+    if isinstance(method, str) and ":" in method:
+        raise ConfigError(
+            f"with_metric: {method!r} names a learner, but {algorithm} is the learner here; use"
+            f" {method.partition(':')[2]!r}"
+        )
+
+
 def check_before(model: Any) -> None:
     """Raise ConfigError for spaces and buffers that cannot serve. Called before networks are built."""
     if isinstance(model.observation_space, spaces.Dict):
@@ -42,6 +54,8 @@ def check_before(model: Any) -> None:
             f"with_metric requires continuous (Box) or Discrete actions, got {model.action_space}; flatten them into"
             " one Discrete space"
         )
+    if model.metric_options.method.distance is not None and model.batch_size < 2:
+        raise ConfigError(f"batch_size must be at least 2: a pair needs two states, got {model.batch_size}")
     if isinstance(model, PPO):
         buffer = model.rollout_buffer_class
         if buffer not in (None, TransitionRolloutBuffer):
