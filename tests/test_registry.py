@@ -161,6 +161,13 @@ def test_many_names_are_not_all_listed():
     assert str(UnknownNameError("it", "zzz", many[:2], command="list it")).endswith("Valid: name-0, name-1.")
 
 
+def test_the_error_of_an_unknown_task_names_the_command_that_lists_them():
+    with pytest.raises(
+        UnknownNameError, match=r"'chetah_run'\. Did you mean 'cheetah_run'\? `pamd list tasks` prints all\.$"
+    ):
+        pamd.configure("chetah_run")
+
+
 class Unfrozen:
     @dataclasses.dataclass
     class Config:
