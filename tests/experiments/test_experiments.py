@@ -155,8 +155,8 @@ def test_what_is_computed_is_tabulated(name: str, tmp_path: Path) -> None:
         (["table1", "--scale", "cup"], "Valid: cpu, paper, smoke"),
         (["table1", "--plan", "--artefact-only"], "--plan cannot be combined with --artefact-only"),
         (["fig-mlp", "--discard-replay"], "fig-mlp cannot be combined with --discard-replay: it reads the replay"),
-        (["lemma", "--artefact-only"], "it has no --artefact-only"),
-        (["lemma", "--seeds", "1"], "it has no --seeds"),
+        (["lemma", "--artefact-only"], "it cannot be combined with --artefact-only"),
+        (["lemma", "--seeds", "1"], "it cannot be combined with --seeds"),
         (["table1", "--methods", "dbc-dat"], "'dbc-det'"),
     ],
 )
