@@ -142,7 +142,7 @@ def test_actions_are_scaled_to_the_bounds() -> None:
 
 
 def test_a_camera_that_is_not_there() -> None:
-    with pytest.raises(ConfigError, match="'cheetah_run': camera must be -1 to 1, got 7"):
+    with pytest.raises(ConfigError, match="'cheetah_run': camera must be between -1 and 1, got 7"):
         make_env("cheetah_run", camera=7)
 
 

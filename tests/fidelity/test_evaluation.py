@@ -35,7 +35,7 @@ def evaluation(config: Any) -> tuple[int, str, int]:
         ("dbc-det+pamd", {"fidelity": "released"}, (10, "episodes", 20)),
         ("simsr+pamd", {"fidelity": "released"}, (10_000, "decisions", 10)),
         ("dbc-det+pamd", {}, (10_000, "decisions", 10)),
-        ("dbc-det+pamd", {"fidelity": "released", "scale": "cpu"}, (2_500, "decisions", 5)),
+        ("dbc-det+pamd", {"fidelity": "released", "scale": "cpu"}, (1_000, "decisions", 5)),
         ("dbc-det+pamd", {"fidelity": "released", "evaluate_every": 500}, (500, "decisions", 20)),
         ("dbc", {"evaluate_every": 7, "evaluate_unit": "episodes"}, (7, "episodes", 10)),
     ],

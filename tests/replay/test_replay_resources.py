@@ -67,7 +67,7 @@ def test_at_most_22_kilobytes_per_transition(storage: str) -> None:
 
 def test_the_impossible_is_refused_at_once(directory: Path, storage: str) -> None:
     with pytest.raises(
-        ResourceError, match=r"need [0-9]?[0-9],[0-9,.]+ GB of (memory|disk).* bytes per transition.* available"
+        ResourceError, match=r"requires [0-9]?[0-9],[0-9,.]+ GB of (memory|disk).* bytes per transition.* available"
     ):
         Replay.create(
             ReplayConfig(10**12, storage), frame_shape=(3, 84, 84), action_dim=6, margin=4, directory=directory

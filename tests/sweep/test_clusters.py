@@ -42,7 +42,7 @@ def test_slurm_without_slurm(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_slurm_does_not_round_half_a_gpu_down_to_none() -> None:
-    with pytest.raises(ConfigError, match=r"whole GPUs, got 0\.5"):
+    with pytest.raises(ConfigError, match=r"a whole number of GPUs per run, got 0\.5"):
         BACKENDS.get("slurm")(Resources(gpus=0.5))
 
 
