@@ -8,11 +8,11 @@ from pathlib import Path
 from typing import Any
 
 import pamd
-from pamd.configuration import SCALES
 from pamd.envs import FAMILIES
 from pamd.envs.dmc import ACTION_REPEATS, OTHER_ACTION_REPEAT
 from pamd.fields import field_docs
 from pamd.methods.family import family
+from pamd.scales import SCALES
 from pamd.table import NONE
 
 HERE = Path(__file__).parent

@@ -31,75 +31,12 @@ from pamd.learners import LEARNERS, AugmentationPart, LearnerPart
 from pamd.methods import Fidelity
 from pamd.methods.pipelines import LIST_METHODS, STEP_OFFSET, Side
 from pamd.replay import ReplayConfig
+from pamd.scales import SCALES
 from pamd.training.config import EvaluateUnit, Runtime, TrainConfig
 
-__all__ = ["SCALES", "RunOptions", "Storage", "configure", "split_name"]
+__all__ = ["RunOptions", "Storage", "configure", "split_name"]
 
 Storage = Literal["memory", "mmap", "compressed"]
-
-_SMALL_SHIFT = {"name": "random-shift", "options": {"pixels": 1}}
-
-SCALES: dict[str, dict[str, Any]] = {
-    "paper": {
-        "decisions": 1_000_000,
-        "evaluate_every": 10_000,
-        "evaluate_episodes": 10,
-    },
-    "cpu": {
-        "env": {"size": 32, "render": "fast", "antialias": 3},
-        "action_repeat": {
-            "cartpole_swingup": 8,
-            "finger_spin": 4,
-            "reacher_easy": 4,
-            "walker_stand": 4,
-            "walker_walk": 4,
-        },
-        "encoder": {"conv": {"strides": [2, 2], "reads": "differences"}},
-        "method": {"encoder_tau": 0.05, "follow_every": 1},
-        "learner": {
-            "any": {
-                "batch": 64,
-                "random_decisions": 500,
-                "n_step": 3,
-                "critic_tau": 0.01,
-                "augmentation": _SMALL_SHIFT,
-            },
-            "sac": {"actor_every": 1, "follow_every": 1},
-        },
-        "schedule": "joint",
-        "decisions": 20_000,
-        "evaluate_every": 1_000,
-        "evaluate_episodes": 5,
-    },
-    "state": {
-        "method": {"follow_every": 1},
-        "learner": {
-            "any": {"batch": 64, "hidden": 256, "random_decisions": 500, "critic_tau": 0.01},
-            "sac": {"actor_every": 1, "follow_every": 1},
-        },
-        "schedule": "joint",
-        "decisions": 10_000,
-        "evaluate_every": 1_000,
-        "evaluate_episodes": 5,
-        "checkpoint_every": 2_500,
-    },
-    "smoke": {
-        "env": {"size": 24, "render": "fast", "time_limit": 40},
-        "encoder": {"conv": {"filters": 8, "strides": [2, 2]}, "mlp": {"hidden": 32}},
-        "learner": {"any": {"batch": 16, "random_decisions": 50, "first_updates": None}},
-        "decisions": 200,
-        "evaluate_every": 100,
-        "evaluate_episodes": 1,
-        "checkpoint_every": 50,
-        "log_every": 10,
-    },
-}
-"""Sizes and budgets as changes to a config. The scale is independent of method, fidelity and learner.
-
-The options of an encoder or learner are listed under its name, those of every learner under "any". An action repeat is
-listed under the task's name. `cpu` was chosen by the time to a return (docs/performance.md). `state` is for
-observations that are state vectors.
-"""
 
 _RELEASED_SAC: dict[Side, dict[str, Any]] = {
     "dbc": {

@@ -127,7 +127,7 @@ def _lines(what: str) -> list[str]:
 
         return [f"{name}: {EXPERIMENTS.get(name).shows}" for name in EXPERIMENTS.names()]
     if what == "scales":
-        from pamd.configuration import SCALES
+        from pamd.scales import SCALES
 
         return [f"{name}: {_fields(changes)}" for name, changes in SCALES.items()]
     if what == "noises":
