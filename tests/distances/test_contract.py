@@ -36,6 +36,7 @@ class Chebyshev(Distance[NoOptions]):
 @dataclasses.dataclass(frozen=True)
 class WeightedConfig:
     power: float = 2.0
+    """The exponent of a coordinate's difference."""
 
 
 @DISTANCES.register("outside-weighted")
