@@ -278,5 +278,5 @@ class Representation(nn.Module):
 
 
 def _forget_count(module: Representation, _: object) -> None:
-    """A loaded state brings a count of its own."""
+    """Drop the cached count: a loaded state has another one."""
     module._counted = None
