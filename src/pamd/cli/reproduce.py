@@ -60,7 +60,7 @@ def reproduce(
         out: directory of the artefact (default: RUNS/artefacts/NAME-SCALE)
         plan: print the runs and a forecast of time, memory and disk; start nothing
         artefact_only: train nothing; write the artefact from the run directories that exist
-        rung: which parts of `verdicts` to run: toy, states (default: all)
+        rung: which parts of `verdicts` to run: pixels, states, toy (default: all)
     """
     selection = {"tasks": tasks, "methods": methods, "seeds": seeds, "decisions": decisions, "storage": storage}
     codes = [

@@ -57,7 +57,12 @@ CLAIMS: tuple[Claim, ...] = (
     Claim(
         "C7e",
         "a latent space or a scale that fits the targets improves PAMD",
-        (Pair("dbc-det+pamd (ball)", "dbc-det+pamd"), Pair("dbc-det+pamd-scaled", "dbc-det+pamd")),
+        (
+            Pair("dbc-det+pamd (ball)", "dbc-det+pamd"),
+            Pair("dbc-det+pamd-scaled", "dbc-det+pamd"),
+            Pair("simsr+pamd-scaled", "simsr+pamd"),
+            Pair("simsr+pamd-scaled", "simsr"),
+        ),
     ),
     Claim("C7f", "all pairs of a batch are better than one permutation", (Pair("dbc-det (all pairs)", "dbc-det"),)),
     Claim("C7g", "a vector comparison is better than a scalar one", (Pair("dbc-det+coordinate", "dbc-det"),)),

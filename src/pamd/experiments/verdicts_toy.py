@@ -26,6 +26,7 @@ METHODS = (
     "dbc-det+mlp",
     "simsr",
     "simsr+pamd",
+    "simsr+pamd-scaled",
 )
 _SMALL = (
     "env.size=24",
