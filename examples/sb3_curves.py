@@ -139,7 +139,8 @@ def run(task: str, method: str, seed: int, out: Path, saved: Path) -> Path:
     described = {"task": task, "method": method, "seed": seed, "episodes": EPISODES, **setting}
     (folder / "config.json").write_text(json.dumps(described, indent=1) + "\n")
     env, test_env = make_env(task, seed), make_env(task, seed + 1000)
-    model = _load(setting, method, env, folder, kept) if (kept / "model.zip").exists() else None
+    saved_before = (kept / "model.zip").exists() and (folder / "eval.jsonl").exists()
+    model = _load(setting, method, env, folder, kept) if saved_before else None
     if model is None:
         cls, policy = make_class(setting["algorithm"], method)
         model = cls(policy, env, seed=seed, device="cpu", **setting["options"])

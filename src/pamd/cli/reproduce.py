@@ -18,6 +18,7 @@ from pamd.errors import ConfigError, RunError, UnknownNameError
 from pamd.experiments import EXPERIMENTS, SCALES, Experiment
 from pamd.report import results
 from pamd.report.diagnostics import draw
+from pamd.report.instruments import instrument_figure
 from pamd.sweep import Job
 from pamd.sweep.state import read_state
 from pamd.training.threads import available_threads
@@ -152,6 +153,8 @@ def _write(
     for table in verdict_tables(experiment, comparison):
         table.write(out)
         print_text("\n".join(["", table.title, table.text(), *table.notes]))
+    if experiment.claims:
+        instrument_figure(comparison, out / f"{experiment.name}-instruments")
     finished = sum(run.finished for run in comparison.runs)
     print_text(f"{finished} of {len(planned)} runs finished; {out / 'results.json'} names them")
 

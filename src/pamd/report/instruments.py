@@ -1,0 +1,201 @@
+"""Which instrument predicts the return? Rank correlations over the runs of each task."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pamd.report.aggregate import Comparison
+from pamd.report.figure import colour, page_style, plain, save_figure
+from pamd.report.logs import read_log
+from pamd.report.statistics import Estimate
+from pamd.table import Table, Value
+
+__all__ = ["INSTRUMENTS", "Instrument", "Measured", "instrument_figure", "instrument_table", "measure"]
+
+Array = NDArray[np.float64]
+_RESAMPLES = 1_000
+_FEWEST = 4
+"""A task with fewer runs has no correlation."""
+
+
+@dataclass(frozen=True)
+class Instrument:
+    """A number that is logged during training."""
+
+    name: str
+    says: str
+    read: Callable[[Mapping[str, Any]], float | None]
+    """Its value in a row of a log; None if the row does not have it."""
+
+
+def _field(name: str) -> Callable[[Mapping[str, Any]], float | None]:
+    return lambda row: row.get(name)
+
+
+def _head_share(row: Mapping[str, Any]) -> float | None:
+    head, encoder = row.get("gradient_head"), row.get("gradient_encoder")
+    return None if head is None or encoder is None or not head + encoder else head / (head + encoder)
+
+
+INSTRUMENTS = (
+    Instrument(
+        "absorption", "share of the residual that the distance removes with a fixed encoder", _field("probe_reduction")
+    ),
+    Instrument("head's gradient", "norm of the distance's gradient, as a share of distance and encoder", _head_share),
+    Instrument("out of reach", "share of targets above the largest possible distance", _field("reach_missed")),
+    Instrument("denoising", "1 if noise does not change the method's distance", _field("denoising")),
+    Instrument("denoising, l2", "1 if noise does not change the latents", _field("denoising_l2")),
+    Instrument("rank", "effective rank of the latents", _field("effective_rank")),
+)
+
+
+@dataclass(frozen=True)
+class Measured:
+    """An instrument at the end of R runs of one task."""
+
+    task: str
+    methods: tuple[str, ...]
+    """[R]"""
+    values: Array
+    """[R]"""
+    returns: Array
+    """[R]"""
+
+    @property
+    def within_method(self) -> tuple[Array, Array]:
+        """Values and returns [R] as deviations from the mean of their method."""
+        names = np.array(self.methods)
+        values, returns = self.values.copy(), self.returns.copy()
+        for name in set(self.methods):
+            values[names == name] -= values[names == name].mean()
+            returns[names == name] -= returns[names == name].mean()
+        return values, returns
+
+
+def measure(comparison: Comparison, instrument: Instrument) -> list[Measured]:
+    """The instrument's last value in every finished run that logs it, task by task."""
+    found = []
+    for setting in comparison.settings:
+        rows = [
+            (cell.column.label, value, run.score)
+            for cell in comparison.row(setting)
+            for run in cell.finished
+            if (value := _last(run.path, instrument)) is not None
+        ]
+        if len(rows) >= _FEWEST:
+            methods, values, returns = zip(*rows, strict=True)
+            found.append(Measured(setting.full_name, methods, np.array(values), np.array(returns)))
+    return found
+
+
+def _last(path: Path, instrument: Instrument) -> float | None:
+    values = [
+        value
+        for name in ("train.jsonl", "eval.jsonl")
+        for row in read_log(path / name).rows
+        if (value := instrument.read(row)) is not None and np.isfinite(value)
+    ]
+    return values[-1] if values else None
+
+
+def instrument_table(comparison: Comparison, name: str, rng: np.random.Generator) -> Table | None:
+    """A row for each instrument that enough runs log; None if there is none."""
+    rows: list[list[Value]] = []
+    for instrument in INSTRUMENTS:
+        found = measure(comparison, instrument)
+        if not found:
+            continue
+        overall = [(one.values, one.returns) for one in found]
+        within = [one.within_method for one in found]
+        runs = sum(len(one.values) for one in found)
+        rows.append(
+            [instrument.name, instrument.says, *(_estimate(p, rng) for p in (overall, within)), len(found), runs]
+        )
+    if not rows:
+        return None
+    heads = ["instrument", "meaning", "rank correlation with return", "within a method", "tasks", "runs"]
+    notes = [
+        "Spearman's rank correlation of the last value of the instrument and the final return over the runs of a task,"
+        " averaged over tasks, with a 95% bootstrap interval over runs. Within a method: both as deviations from the"
+        " mean of the method on the task. A correlation is not a cause.",
+    ]
+    return Table(f"{name}-instruments", "Which instrument predicts the return", heads, rows, notes)
+
+
+def _estimate(pairs: Sequence[tuple[Array, Array]], rng: np.random.Generator) -> Estimate:
+    """The mean rank correlation over tasks, with its bootstrap interval."""
+
+    def mean(samples: Sequence[tuple[Array, Array]]) -> float:
+        return float(np.mean([rank_correlation(x, y) for x, y in samples]))
+
+    drawn = []
+    for _ in range(_RESAMPLES):
+        picks = [rng.integers(0, len(x), len(x)) for x, _ in pairs]
+        drawn.append(mean([(x[pick], y[pick]) for (x, y), pick in zip(pairs, picks, strict=True)]))
+    low, high = np.quantile(drawn, [0.025, 0.975])
+    return Estimate(mean(pairs), float(low), float(high), 2)
+
+
+def rank_correlation(x: Array, y: Array) -> float:
+    """Spearman's rank correlation of x, y [R]; 0 if one of them is constant."""
+    a, b = _ranks(x), _ranks(y)
+    a, b = a - a.mean(), b - b.mean()
+    scale = float(np.sqrt((a**2).sum() * (b**2).sum()))
+    return float((a * b).sum()) / scale if scale else 0.0
+
+
+def _ranks(x: Array) -> Array:
+    """Ranks [R]. Equal values share their mean rank."""
+    _, inverse, counts = np.unique(x, return_inverse=True, return_counts=True)
+    last = np.cumsum(counts)
+    return np.asarray((last - (counts - 1) / 2)[inverse], dtype=np.float64)
+
+
+@page_style()
+def instrument_figure(comparison: Comparison, path: Path) -> list[Path]:
+    """A panel for each instrument and task: the return of every run against its last value. No runs: []."""
+    from matplotlib import pyplot
+
+    found = {one: measured for one in INSTRUMENTS if (measured := measure(comparison, one))}
+    if not found:
+        return []
+    tasks = list(dict.fromkeys(one.task for measured in found.values() for one in measured))
+    shape = (len(tasks), len(found))
+    figure, places = pyplot.subplots(
+        *shape, figsize=(2.4 * shape[1] + 1, 2.1 * shape[0] + 1), layout="constrained", squeeze=False
+    )
+    for column, (instrument, measured) in enumerate(found.items()):
+        by_task = {one.task: one for one in measured}
+        for row, task in enumerate(tasks):
+            axes = places[row][column]
+            _scatter(axes, by_task.get(task))
+            axes.set_xlabel(plain(instrument.name) if row == len(tasks) - 1 else "")
+            axes.set_ylabel(plain(f"{task}\nreturn") if column == 0 else "", fontsize=8)
+    _legend(figure, {name for measured in found.values() for one in measured for name in one.methods})
+    return save_figure(figure, path)
+
+
+def _scatter(axes: Any, measured: Measured | None) -> None:
+    axes.tick_params(labelsize=7)
+    axes.grid(alpha=0.25)
+    if measured is None:
+        axes.set_visible(False)
+        return
+    hues = [colour(method) for method in measured.methods]
+    axes.scatter(measured.values, measured.returns, s=12, c=hues, linewidths=0)
+    axes.set_title(f"rank correlation {rank_correlation(measured.values, measured.returns):.2f}", fontsize=8)
+
+
+def _legend(figure: Any, methods: set[str]) -> None:
+    from matplotlib.lines import Line2D
+
+    handles = [
+        Line2D([], [], marker="o", linestyle="", color=colour(name), label=plain(name)) for name in sorted(methods)
+    ]
+    figure.legend(handles=handles, loc="outside lower center", ncols=5, frameon=False, fontsize=8)
