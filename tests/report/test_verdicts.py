@@ -13,7 +13,8 @@ from pamd.experiments.claims import CLAIMS, Claim, Pair
 from pamd.report.aggregate import compare
 from pamd.report.load import load_runs
 from pamd.report.statistics import holm, paired_difference, pooled_effect, student_quantile, student_tail
-from pamd.report.verdicts import answers, verdict_table
+from pamd.report.exact_verdicts import exact_answers
+from pamd.report.verdicts import answers, rung_table, verdict_table
 from pamd.training.config import config_text
 
 CLAIM = Claim("C1", "PAMD helps", (Pair("simsr+pamd", "simsr"),))
@@ -89,3 +90,39 @@ def test_claims_name_arms_of_the_experiments() -> None:
     labels = {arm.label for name in names for arm in EXPERIMENTS.get(name).arms}
     used = {label for claim in CLAIMS for pair in claim.pairs for label in (pair.better, pair.worse)}
     assert used <= labels
+
+
+def _fits(distance: str, frozen: float, unseen: float) -> list[dict[str, object]]:
+    """Ten fits of a distance: errors with fixed latents and on unseen pairs, with some noise."""
+    rng = np.random.default_rng(len(distance))
+    return [
+        {"mdp": "grid", "metric": "mico", "distance": distance, "encoder": encoder, "seed": seed}
+        | {"residual": frozen * noise, "held_out": unseen * noise}
+        for seed in range(10)
+        for encoder in ("frozen", "trainable")
+        for noise in [float(np.exp(0.1 * rng.normal()))]
+    ]
+
+
+def test_exact_fits_decide_by_unseen_pairs_and_c5_by_fixed_latents() -> None:
+    # The MLP fits fixed latents (it absorbs) and is also better on unseen pairs; PAMD is better than l1.
+    cells = [*_fits("pamd", 1.0, 0.1), *_fits("mlp", 0.01, 0.05), *_fits("l1", 5.0, 0.5)]
+    (c1,) = exact_answers(cells, CLAIMS, "unseen pairs", np.random.default_rng(0))
+    assert (c1.claim, c1.pair, c1.verdict, c1.seeds) == ("C1", "dbc-det+pamd > dbc-det", "yes", 10)
+    assert c1.effect.mean == pytest.approx(np.log10(5), abs=0.1)
+    (c5,) = exact_answers(cells, CLAIMS, "fixed latents", np.random.default_rng(0))
+    assert (c5.claim, c5.verdict) == ("C5", "yes")
+    assert c5.effect.mean == pytest.approx(2, abs=0.1)
+
+
+def test_the_table_of_rungs_leaves_what_a_rung_lacks_empty() -> None:
+    cells = [*_fits("pamd", 1.0, 0.1), *_fits("l1", 5.0, 0.5), *_fits("mlp", 0.01, 0.05)]
+    rng = np.random.default_rng(0)
+    both = [
+        answer for outcome in ("unseen pairs", "fixed latents") for answer in exact_answers(cells, CLAIMS, outcome, rng)
+    ]
+    table = rung_table({"exact": both, "toy": both[:1]})
+    assert table.columns == ["claim", "pair", "exact", "toy"]
+    assert [row[0] for row in table.rows] == ["C1", "C5"]
+    assert str(table.rows[0][3]).startswith("yes: ")
+    assert table.rows[1][3] == ""

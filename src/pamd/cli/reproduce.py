@@ -12,13 +12,16 @@ import numpy as np
 from pamd.cli.artefact import verdict_tables, write_artefact
 from pamd.cli.console import print_text
 from pamd.cli.sweep import Execution, plan_jobs, print_plan, print_summary, run_jobs
+from pamd.cli.verdicts import EXACT, reproduce_exact, write_rungs
 from pamd.configuration import Storage
 from pamd.durable import check_directory
 from pamd.errors import ConfigError, RunError, UnknownNameError
 from pamd.experiments import EXPERIMENTS, SCALES, Experiment
 from pamd.report import results
+from pamd.report.aggregate import Comparison
 from pamd.report.diagnostics import draw
 from pamd.report.instruments import instrument_figure
+from pamd.report.verdicts import OUTCOMES, Answer, answers
 from pamd.sweep import Job
 from pamd.sweep.state import read_state
 from pamd.training.threads import available_threads
@@ -61,27 +64,38 @@ def reproduce(
         out: directory of the artefact (default: RUNS/artefacts/NAME-SCALE)
         plan: print the runs and a forecast of time, memory and disk; start nothing
         artefact_only: train nothing; write the artefact from the run directories that exist
-        rung: which parts of `verdicts` to run: pixels, states, toy (default: all)
+        rung: which parts of `verdicts` to run: exact, pixels, states, toy (default: all)
     """
     selection = {"tasks": tasks, "methods": methods, "seeds": seeds, "decisions": decisions, "storage": storage}
-    codes = [
-        _reproduce(EXPERIMENTS.get(one), scale, fidelity, selection, runs, place, plan, artefact_only, execution)
-        for one, place in _chosen(name, rung, out).items()
-    ]
+    chosen = _chosen(name, rung)
+    codes, found = [], {}
+    for one in chosen:
+        place = out and (out / one if name == VERDICTS else out)
+        place = place or runs / "artefacts" / f"{chosen[one]}-{scale}"
+        if one == EXACT:
+            found[one] = reproduce_exact(scale, runs, place, plan=plan, artefact_only=artefact_only)
+            continue
+        experiment = EXPERIMENTS.get(chosen[one])
+        given = (fidelity, selection, runs, place, plan, artefact_only, execution)
+        code, found[one] = _reproduce(experiment, scale, *given)
+        codes.append(code)
+    if name == VERDICTS:
+        write_rungs(found, out or runs / "artefacts" / f"{VERDICTS}-{scale}")
     return next((code for code in codes if code), 0)
 
 
-def _chosen(name: str, rungs: Sequence[str], out: Path | None) -> dict[str, Path | None]:
-    """The experiments of a name, with the directory of each: one, or all rungs of the verdicts."""
+def _chosen(name: str, rungs: Sequence[str]) -> dict[str, str]:
+    """The experiments of a name: itself, or all rungs of the verdicts by their short names."""
     if name != VERDICTS:
         if rungs:
             raise ConfigError(f"reproduce: --rung requires {VERDICTS}, got {name}")
-        return {name: out}
+        return {name: name}
     known = [one.removeprefix(f"{VERDICTS}-") for one in EXPERIMENTS.names() if one.startswith(f"{VERDICTS}-")]
+    known = [EXACT, *known]
     for rung in rungs:
         if rung not in known:
             raise UnknownNameError("rung", rung, known)
-    return {f"{VERDICTS}-{rung}": out and out / rung for rung in rungs or known}
+    return {rung: f"{VERDICTS}-{rung}" for rung in rungs or known}
 
 
 def _reproduce(
@@ -90,30 +104,32 @@ def _reproduce(
     fidelity: Literal["paper", "released"],
     selection: Mapping[str, Any],
     runs: Path,
-    out: Path | None,
+    out: Path,
     plan: bool,
     artefact_only: bool,
     execution: Execution,
-) -> int:
-    """Run one experiment and write its artefact; the exit code. `selection` are the options of its runs."""
+) -> tuple[int, list[Answer]]:
+    """Run one experiment and write its artefact: the exit code, and the answers to its claims.
+
+    `selection` are the options of its runs.
+    """
     if scale not in SCALES:
         raise UnknownNameError("scale of experiments", scale, SCALES)
     _check(experiment, plan, artefact_only, execution, [key for key, value in selection.items() if value])
-    out = out or runs / "artefacts" / f"{experiment.name}-{scale}"
     check_directory(out, "--out")
     print_text(f"{experiment.title}. It shows {experiment.shows}.")
     if not experiment.arms:
-        return _compute(experiment, scale, out, plan, execution.resources.threads)
+        return _compute(experiment, scale, out, plan, execution.resources.threads), []
     if selection["decisions"] is None and not selection["seeds"]:
         print_text(f"scale {scale}: {SCALES[scale].what}")
     planned, forecast = plan_jobs(experiment.runs(scale, fidelity, **selection), runs, execution)
     if not artefact_only:
         print_plan(planned, forecast)
     if plan:
-        return 0
+        return 0, []
     code = 0 if artefact_only else print_summary(run_jobs(planned, execution, forecast))
-    _write(experiment, scale, fidelity, planned, out, diagnose=not artefact_only and code == 0)
-    return code
+    comparison = _write(experiment, scale, fidelity, planned, out, diagnose=not artefact_only and code == 0)
+    return code, answers(comparison, experiment.claims, next(iter(OUTCOMES)), np.random.default_rng(0))
 
 
 def _check(experiment: Experiment, plan: bool, artefact_only: bool, execution: Execution, given: Sequence[str]) -> None:
@@ -136,7 +152,7 @@ def _check(experiment: Experiment, plan: bool, artefact_only: bool, execution: E
 
 def _write(
     experiment: Experiment, scale: str, fidelity: str, planned: Sequence[Job], out: Path, diagnose: bool
-) -> None:
+) -> Comparison:
     """Write the artefact of the runs that exist, and print its table."""
     existing = [(job.label, job.path) for job in planned if (job.path / "config.json").is_file()]
     if not any(read_state(path).last_return is not None for _, path in existing):
@@ -157,6 +173,7 @@ def _write(
         instrument_figure(comparison, out / f"{experiment.name}-instruments")
     finished = sum(run.finished for run in comparison.runs)
     print_text(f"{finished} of {len(planned)} runs finished; {out / 'results.json'} names them")
+    return comparison
 
 
 def _compute(experiment: Experiment, scale: str, out: Path, plan: bool, threads: int | None) -> int:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import Literal, Protocol
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Literal, NamedTuple, Protocol
 
 import numpy as np
+from numpy.typing import NDArray
 
 from pamd.report.aggregate import Cell, Comparison
 from pamd.report.run import Run
@@ -14,7 +15,18 @@ from pamd.report.statistics import Effect, Estimate, holm, pooled_effect, probab
 from pamd.report.statistics import estimate as bootstrap_estimate
 from pamd.table import Table, Value
 
-__all__ = ["OUTCOMES", "Answer", "Verdict", "answers", "verdict_table"]
+__all__ = [
+    "OUTCOMES",
+    "Answer",
+    "Claim",
+    "Pair",
+    "Samples",
+    "Verdict",
+    "answers",
+    "decide",
+    "rung_table",
+    "verdict_table",
+]
 
 Verdict = Literal["yes", "no", "open"]
 """The effect is above zero after correction; below zero; or this many seeds cannot decide."""
@@ -85,45 +97,59 @@ class Answer:
         return "yes" if self.effect.mean > 0 else "no"
 
 
+class Samples(NamedTuple):
+    """The scores of two arms on T tasks, paired by seed."""
+
+    tasks: list[str]
+    """[T]"""
+    better: list[NDArray[np.float64]]
+    """[T][seeds]"""
+    worse: list[NDArray[np.float64]]
+    """[T][seeds]"""
+
+
 def answers(comparison: Comparison, claims: Sequence[Claim], outcome: str, rng: np.random.Generator) -> list[Answer]:
     """Every pair of every claim that has at least two paired seeds on some task."""
     score = OUTCOMES[outcome]
+    return decide(claims, outcome, lambda pair: _samples(comparison, pair, score), rng)
+
+
+def decide(
+    claims: Sequence[Claim], outcome: str, sample: Callable[[Pair], Samples], rng: np.random.Generator
+) -> list[Answer]:
+    """An answer for every pair with an effect. P values are corrected for the number of answers."""
     found = [
         answer
         for claim in claims
         for pair in claim.pairs
-        if (answer := _answer(comparison, claim, pair, outcome, score, rng)) is not None
+        if (answer := _answer(claim, pair, outcome, sample(pair), rng)) is not None
     ]
     corrected = holm([answer.effect.p_value for answer in found])
-    return [
-        Answer(a.claim, a.pair, a.outcome, a.tasks, a.seeds, a.effect, a.improvement, p)
-        for a, p in zip(found, corrected, strict=True)
-    ]
+    return [replace(answer, corrected=p) for answer, p in zip(found, corrected, strict=True)]
 
 
-def _answer(
-    comparison: Comparison,
-    claim: Claim,
-    pair: Pair,
-    outcome: str,
-    score: Callable[[Run], float],
-    rng: np.random.Generator,
-) -> Answer | None:
-    tasks, first, second = [], [], []
-    for setting in comparison.settings:
-        cells = {cell.column.label: cell for cell in comparison.row(setting)}
-        if pair.better in cells and pair.worse in cells:
-            a, b = _paired(cells[pair.better], cells[pair.worse], score)
-            if len(a) >= 2:
-                tasks.append(setting.full_name)
-                first.append(a)
-                second.append(b)
+def _answer(claim: Claim, pair: Pair, outcome: str, samples: Samples, rng: np.random.Generator) -> Answer | None:
+    tasks, first, second = samples
     effect = pooled_effect([a - b for a, b in zip(first, second, strict=True)])
     if effect is None:
         return None
     improvement = bootstrap_estimate(probability_of_improvement, first, second, rng=rng, digits=2)
     label = f"{pair.better} > {pair.worse}"
     return Answer(claim.name, label, outcome, tuple(tasks), sum(map(len, first)), effect, improvement)
+
+
+def _samples(comparison: Comparison, pair: Pair, score: Callable[[Run], float]) -> Samples:
+    """The tasks on which at least two seeds finished with both arms."""
+    found = Samples([], [], [])
+    for setting in comparison.settings:
+        cells = {cell.column.label: cell for cell in comparison.row(setting)}
+        if pair.better in cells and pair.worse in cells:
+            a, b = _paired(cells[pair.better], cells[pair.worse], score)
+            if len(a) >= 2:
+                found.tasks.append(setting.full_name)
+                found.better.append(a)
+                found.worse.append(b)
+    return found
 
 
 def _paired(one: Cell, other: Cell, score: Callable[[Run], float]) -> tuple[np.ndarray, np.ndarray]:
@@ -134,8 +160,10 @@ def _paired(one: Cell, other: Cell, score: Callable[[Run], float]) -> tuple[np.n
     return a, b
 
 
-def verdict_table(found: Sequence[Answer], claims: Sequence[Claim], experiment: str, outcome: str) -> Table:
-    """One row for each pair."""
+def verdict_table(
+    found: Sequence[Answer], claims: Sequence[Claim], experiment: str, outcome: str, unit: str = "return"
+) -> Table:
+    """One row for each pair. `unit` is what differs."""
     says = {claim.name: claim.says for claim in claims}
     rows: list[list[Value]] = [
         [
@@ -151,7 +179,7 @@ def verdict_table(found: Sequence[Answer], claims: Sequence[Claim], experiment: 
         ]
         for answer in found
     ]
-    heads = ["claim", "pair", "verdict", "difference in return", "probability of improvement"]
+    heads = ["claim", "pair", "verdict", f"difference in {unit}", "probability of improvement"]
     heads += ["corrected p", "detectable", "tasks", "paired seeds"]
     notes = [
         "Difference: mean over tasks of the paired differences by seed, with Student's 95% interval (Welch). Corrected"
@@ -161,3 +189,20 @@ def verdict_table(found: Sequence[Answer], claims: Sequence[Claim], experiment: 
     ]
     name = f"{experiment}-{outcome.replace(' ', '-')}"
     return Table(name, f"Verdicts of {experiment}, by {outcome}", heads, rows, notes)
+
+
+def rung_table(rungs: Mapping[str, Sequence[Answer]]) -> Table:
+    """Claims in rows, rungs in columns: verdict, effect, interval and paired seeds of the outcome that decides."""
+    rows: list[list[Value]] = []
+    for key in dict.fromkeys((answer.claim, answer.pair) for found in rungs.values() for answer in found):
+        cells = [next((a for a in found if (a.claim, a.pair) == key), None) for found in rungs.values()]
+        rows.append([*key, *("" if cell is None else _summary(cell) for cell in cells)])
+    note = (
+        "A cell has the verdict, the difference with its 95% interval, and the paired seeds. An empty cell: the rung"
+        " does not compare the pair."
+    )
+    return Table("verdicts", "The claims on every rung", ["claim", "pair", *rungs], rows, [note])
+
+
+def _summary(answer: Answer) -> str:
+    return f"{answer.verdict}: {answer.effect.interval()}, n={answer.seeds}"

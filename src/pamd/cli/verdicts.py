@@ -1,0 +1,84 @@
+"""`pamd reproduce verdicts`: the rung of exact metrics, and the table of all rungs."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from pamd.cli.console import print_text
+from pamd.cli.progress import Steps
+from pamd.errors import RunError
+from pamd.experiments.claims import CLAIMS
+from pamd.report.exact_verdicts import EXACT_DISTANCES, EXACT_OUTCOMES, exact_answers
+from pamd.report.verdicts import Answer, rung_table, verdict_table
+from pamd.table import Table
+
+__all__ = ["EXACT", "reproduce_exact", "write_rungs"]
+
+EXACT = "exact"
+"""The rung that is fitted, not trained."""
+
+
+class Fits(NamedTuple):
+    """The size of the exact rung at a scale."""
+
+    seeds: int
+    steps: int
+
+
+_FITS = {"paper": Fits(10, 400), "cpu": Fits(10, 400), "smoke": Fits(2, 5)}
+_DIMENSION = 8
+
+
+def reproduce_exact(scale: str, runs: Path, out: Path, *, plan: bool, artefact_only: bool) -> list[Answer]:
+    """Fit exact metrics with every distance, write the verdicts, and return the answers. Finished fits are kept."""
+    size = _FITS[scale]
+    print_text("The claims on exact metrics of finite MDPs. It shows which claims hold where the truth is known.")
+    if plan:
+        print_text(f"{len(EXACT_DISTANCES)} distances, 4 metrics, {size.seeds} seeds: about ten minutes on one core")
+        return []
+    place = runs / f"{EXACT}-{scale}"
+    cells = [dataclasses.asdict(cell) for cell in _fit(size, place, artefact_only)]
+    if not cells:
+        raise RunError(f"no fit of the rung exact is in {place}: there is nothing to report")
+    found: list[Answer] = []
+    for outcome in EXACT_OUTCOMES:
+        answers = exact_answers(cells, CLAIMS, outcome, np.random.default_rng(0))
+        if answers:
+            _write(verdict_table(answers, CLAIMS, f"verdicts-{EXACT}", outcome, "log10 of the error"), out)
+        found += answers
+    return found
+
+
+def _fit(size: Fits, place: Path, artefact_only: bool) -> Sequence[Any]:
+    import torch
+
+    from pamd import diagnostics
+
+    torch.set_num_threads(1)  # The fits are small: a second thread makes them slower.
+    with Steps() as progress:
+        return diagnostics.exact(
+            distances=EXACT_DISTANCES,
+            dimensions=(_DIMENSION,),
+            seeds=size.seeds,
+            steps=size.steps,
+            out=place,
+            progress=progress,
+            interrupted=artefact_only,
+        ).cells
+
+
+def write_rungs(rungs: Mapping[str, Sequence[Answer]], out: Path) -> None:
+    """Write and print the table of all rungs that have an answer."""
+    found = {name: answers for name, answers in rungs.items() if answers}
+    if found:
+        _write(rung_table(found), out)
+
+
+def _write(table: Table, out: Path) -> None:
+    table.write(out)
+    print_text("\n".join(["", table.title, table.text(), *table.notes]))
