@@ -11,9 +11,9 @@ from tests.training.runs import toy
 
 from pamd.experiments.claims import CLAIMS, Claim, Pair
 from pamd.report.aggregate import compare
+from pamd.report.exact_verdicts import exact_answers
 from pamd.report.load import load_runs
 from pamd.report.statistics import holm, paired_difference, pooled_effect, student_quantile, student_tail
-from pamd.report.exact_verdicts import exact_answers
 from pamd.report.verdicts import answers, rung_table, verdict_table
 from pamd.training.config import config_text
 
