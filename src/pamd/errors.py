@@ -13,6 +13,7 @@ __all__ = [
     "DtypeError",
     "HubError",
     "MDPError",
+    "NoRunsError",
     "PamdError",
     "PluginWarning",
     "RenderError",
@@ -101,6 +102,10 @@ class CheckpointError(PamdError):
 
 class RunError(PamdError):
     """A run directory is missing, belongs to another config, or is in use."""
+
+
+class NoRunsError(RunError):
+    """There is no finished run to report on."""
 
 
 class HubError(PamdError):

@@ -15,7 +15,7 @@ from pamd.cli.sweep import Execution, plan_jobs, print_plan, print_summary, run_
 from pamd.cli.verdicts import EXACT, reproduce_exact, write_rungs
 from pamd.configuration import Storage
 from pamd.durable import check_directory
-from pamd.errors import ConfigError, RunError, UnknownNameError
+from pamd.errors import ConfigError, NoRunsError, UnknownNameError
 from pamd.experiments import EXPERIMENTS, SCALES, Experiment
 from pamd.report import results
 from pamd.report.aggregate import Comparison
@@ -68,17 +68,20 @@ def reproduce(
     """
     selection = {"tasks": tasks, "methods": methods, "seeds": seeds, "decisions": decisions, "storage": storage}
     chosen = _chosen(name, rung)
-    codes, found = [], {}
-    for one in chosen:
-        place = out and (out / one if name == VERDICTS else out)
-        place = place or runs / "artefacts" / f"{chosen[one]}-{scale}"
-        if one == EXACT:
-            found[one] = reproduce_exact(scale, runs, place, plan=plan, artefact_only=artefact_only)
-            continue
-        experiment = EXPERIMENTS.get(chosen[one])
-        given = (fidelity, selection, runs, place, plan, artefact_only, execution)
-        code, found[one] = _reproduce(experiment, scale, *given)
-        codes.append(code)
+    codes, found = [0], {}
+    for one, full_name in chosen.items():
+        place = runs / "artefacts" / f"{full_name}-{scale}" if out is None else out / one if name == VERDICTS else out
+        try:
+            if one == EXACT:
+                found[one] = reproduce_exact(scale, runs, place, plan=plan, artefact_only=artefact_only)
+                continue
+            given = (fidelity, selection, runs, place, plan, artefact_only, execution)
+            code, found[one] = _reproduce(EXPERIMENTS.get(full_name), scale, *given)
+            codes.append(code)
+        except NoRunsError as error:
+            if name != VERDICTS or rung:
+                raise
+            print_text(str(error))  # The other rungs can still be reported.
     if name == VERDICTS:
         write_rungs(found, out or runs / "artefacts" / f"{VERDICTS}-{scale}")
     return next((code for code in codes if code), 0)
@@ -120,7 +123,8 @@ def _reproduce(
     print_text(f"{experiment.title}. It shows {experiment.shows}.")
     if not experiment.arms:
         return _compute(experiment, scale, out, plan, execution.resources.threads), []
-    if selection["decisions"] is None and not selection["seeds"]:
+    own_scale = scale != "smoke" and all(arm.scale is not None for arm in experiment.arms)
+    if selection["decisions"] is None and not selection["seeds"] and not own_scale:
         print_text(f"scale {scale}: {SCALES[scale].what}")
     planned, forecast = plan_jobs(experiment.runs(scale, fidelity, **selection), runs, execution)
     if not artefact_only:
@@ -156,7 +160,7 @@ def _write(
     """Write the artefact of the runs that exist, and print its table."""
     existing = [(job.label, job.path) for job in planned if (job.path / "config.json").is_file()]
     if not any(read_state(path).last_return is not None for _, path in existing):
-        raise RunError(
+        raise NoRunsError(
             f"no run of {experiment.name} at scale {scale} has been evaluated in {planned[0].runs}:"
             " there is nothing to report"
         )

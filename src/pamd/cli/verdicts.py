@@ -11,7 +11,7 @@ import numpy as np
 
 from pamd.cli.console import print_text
 from pamd.cli.progress import Steps
-from pamd.errors import RunError
+from pamd.errors import NoRunsError
 from pamd.experiments.claims import CLAIMS
 from pamd.report.exact_verdicts import EXACT_DISTANCES, EXACT_OUTCOMES, exact_answers
 from pamd.report.verdicts import Answer, rung_table, verdict_table
@@ -44,7 +44,7 @@ def reproduce_exact(scale: str, runs: Path, out: Path, *, plan: bool, artefact_o
     place = runs / f"{EXACT}-{scale}"
     cells = [dataclasses.asdict(cell) for cell in _fit(size, place, artefact_only)]
     if not cells:
-        raise RunError(f"no fit of the rung exact is in {place}: there is nothing to report")
+        raise NoRunsError(f"no fit of the rung exact is in {place}: there is nothing to report")
     found: list[Answer] = []
     for outcome in EXACT_OUTCOMES:
         answers = exact_answers(cells, CLAIMS, outcome, np.random.default_rng(0))
