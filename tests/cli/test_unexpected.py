@@ -24,15 +24,15 @@ def test_one_line_and_a_file_with_the_traceback(
     monkeypatch.setattr(CLI, "_dispatch", broken)
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     assert main(["list"]) == 70
-    said = capsys.readouterr().err
-    assert said.startswith(f"pamd: unexpected {type(error).__name__}")
-    assert said.count("\n") == 1
+    message = capsys.readouterr().err
+    assert message.startswith(f"pamd: unexpected {type(error).__name__}")
+    assert message.count("\n") == 1
     (file,) = tmp_path.iterdir()
-    assert str(file) in said
+    assert str(file) in message
     assert "in broken\n    raise error" in file.read_text()
 
 
-def test_without_a_place_for_the_file_the_line_says_so(
+def test_the_message_states_that_the_traceback_could_not_be_written(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     def full(*arguments: object, **options: object) -> None:
@@ -41,4 +41,4 @@ def test_without_a_place_for_the_file_the_line_says_so(
     monkeypatch.setattr(CLI, "_dispatch", lambda command, words: 1 // 0)
     monkeypatch.setattr(tempfile, "mkstemp", full)
     assert main(["list"]) == 70
-    assert re.fullmatch(r"pamd: unexpected ZeroDivisionError: .*no place .*\n", capsys.readouterr().err)
+    assert re.fullmatch(r"pamd: unexpected ZeroDivisionError: .*could not be written .*\n", capsys.readouterr().err)

@@ -1,4 +1,4 @@
-"""The command line: one file a command, heavy imports only where they are needed."""
+"""The command line interface. Each command has its own file and imports heavy packages only when it needs them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The artefact of an experiment, from files alone: results.json and the page."""
+"""Write the artefact of an experiment, results.json and an HTML page, from its run directories."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ __all__ = ["verdict_tables", "write_artefact"]
 def write_artefact(
     experiment: Experiment, runs: Sequence[tuple[str, Path]], out: Path, scale: str, about: dict[str, Any]
 ) -> Comparison:
-    """Write what `runs`, [(label, run directory)], came to. The page and results.json show the same cells."""
+    """Write the results of `runs`, [(label, run directory)]. The page and results.json show the same cells."""
     groups: dict[str, list[Path]] = {}
     for label, path in runs:
         groups.setdefault(label, []).append(path)
@@ -39,7 +39,7 @@ def write_artefact(
 
 
 def verdict_tables(experiment: Experiment, comparison: Comparison) -> list[Table]:
-    """The verdicts on the experiment's claims by each outcome that its runs have, and what predicts the return."""
+    """Return the verdicts on the experiment's claims, one table per recorded outcome, and the predictors of the return."""
     tables = []
     for outcome in OUTCOMES if experiment.claims else ():
         found = answers(comparison, experiment.claims, outcome, np.random.default_rng(0))

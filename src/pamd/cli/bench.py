@@ -36,9 +36,9 @@ def bench(
     limit_minutes: float | None = None,
     runs: Path | None = None,
 ) -> None:
-    """Benchmark against a reference implementation that works as research code does.
+    """Benchmark pamd against a reference implementation in the style of typical research code.
 
-    Both run in one process and take turns.
+    Both run in one process and alternate.
 
     Args:
         names: update, head, replay, render, distractors, pipeline, scaling, flops (default: all of these, about 20
@@ -47,17 +47,17 @@ def bench(
             pamd[sb3]), and the reliability tests kills, mutations and soak
         threads: CPU threads of torch (default: all cores)
         repetitions: measurements of each benchmark, after one warm-up
-        json: directory for one JSON file per benchmark; kills continues from the file that is there
+        json: directory for one JSON file per benchmark; kills continues from an existing file
         most_runs: stop kills after this many runs (default: no limit)
         minutes: stop kills after this many minutes (default: 40)
         interruptions: stop kills after this many interruptions (default: 1000)
-        decisions: budget of the run of soak (default: 20000)
-        tasks: tasks of learning (default: cartpole_swingup, reacher_easy, finger_spin, walker_walk) or of encoders
-        settings: settings of learning: cpu is the scale, cpu-0.2 the scale as it was in version 0.2.0 (default: both)
-        methods: methods of learning (default: sac, dbc-det+pamd, simsr+pamd)
-        seeds: seeds of learning, one run each (default: 0 1 2), or of encoders (default: 0 1)
-        limit_minutes: stop a run of learning after this much training time (default: 60)
-        runs: directory of the run directories of learning (default: runs/bench-learning)
+        decisions: budget of the soak run in decisions (default: 20000)
+        tasks: tasks for learning (default: cartpole_swingup, reacher_easy, finger_spin, walker_walk) or encoders
+        settings: settings for learning: cpu is the current scale, cpu-0.2 the scale of version 0.2.0 (default: both)
+        methods: methods for learning (default: sac, dbc-det+pamd, simsr+pamd)
+        seeds: seeds for learning, one run each (default: 0 1 2), or for encoders (default: 0 1)
+        limit_minutes: stop each learning run after this much training time (default: 60)
+        runs: parent directory of the learning runs (default: runs/bench-learning)
     """
     for name in names:
         if name not in BENCHMARKS:

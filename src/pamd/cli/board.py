@@ -1,4 +1,4 @@
-"""A live table of the runs of a sweep; plain lines where there is no terminal."""
+"""A live table of the runs of a sweep. Without a terminal, plain lines are printed instead."""
 
 from __future__ import annotations
 
@@ -18,22 +18,22 @@ __all__ = ["Board", "duration"]
 
 _REFRESH, _LINES = 1.0, 60.0
 _ROWS = 40
-"""The most rows of the live table; the other runs are only counted."""
+"""The maximum number of rows in the live table. Further runs are only counted."""
 _ORDER = ("running", "failed", "interrupted", "waiting", "finished")
 _COLOURS = {"running": "cyan", "failed": "red", "interrupted": "yellow", "finished": "green"}
 
 
 class Board:
-    """Shows a sweep. The numbers come from the run directories, so every backend looks the same."""
+    """Displays the progress of a sweep. It reads the run directories, so it works the same for every backend."""
 
     def __init__(self, console: Console | None = None) -> None:
         self._console = console or Console(stderr=True)
         self._live: Live | None = None
         self._shown = 0.0
         self._began: dict[str, tuple[float, int]] = {}
-        """The time and the decisions at which a run, and all runs together, were first seen to advance."""
+        """The first observed (time, decisions) of each run, and of all runs together."""
         self._known: dict[tuple[str, str], RunState] = {}
-        """Runs that are not running: their files are read once."""
+        """The states of runs that are not running. Their files are read only once."""
 
     def __enter__(self) -> Board:
         if self._console.is_terminal:
@@ -94,7 +94,7 @@ class Board:
         return f"{seen.decisions:,}/{total:,}", last, left
 
     def _left(self, what: str, now: float, done: int, total: int) -> str:
-        """The time left at the rate since `what` was first seen; "" if there is no rate yet."""
+        """Estimate the remaining time from the rate since `what` was first seen; "" if there is no rate yet."""
         began, first = self._began.setdefault(what, (now, done))
         return duration((total - done) * (now - began) / (done - first)) if done > first else ""
 
@@ -105,7 +105,7 @@ class Board:
         left = self._left(
             "all", now, sum(self._read(run).decisions for run in open_), sum(run.job.config.decisions for run in open_)
         )
-        return f"{text}; {left} left in all" if left else text
+        return f"{text}; {left} left in total" if left else text
 
     def _read(self, run: Tracked) -> RunState:
         if run.state == "running":
@@ -121,7 +121,7 @@ def _name(run: Tracked) -> str:
 
 
 def duration(seconds: float) -> str:
-    """Seconds, minutes, hours or days, rounded."""
+    """Format seconds as rounded seconds, minutes, hours or days."""
     if seconds < 120:
         return f"{seconds:.0f} s"
     if seconds < 7200:

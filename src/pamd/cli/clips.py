@@ -1,4 +1,4 @@
-"""Clips on a terminal: a bar while they are decoded, and a line about which ones a run uses."""
+"""Prepare clips with a progress bar, and report which clips a run uses."""
 
 from __future__ import annotations
 
@@ -15,20 +15,20 @@ _NAMES = 5
 
 
 def prepare_clips(config: TrainConfig, say: Callable[[str], None]) -> TrainConfig:
-    """`config` with its clips chosen, decoded and reported."""
+    """Choose and decode the clips of `config`, report them with `say`, and return the completed config."""
     return dataclasses.replace(config, env=prepare_env_clips(config.env, say))
 
 
 def prepare_env_clips(config: EnvConfig, say: Callable[[str], None]) -> EnvConfig:
-    """`config` with its clips chosen, decoded and reported."""
+    """Choose and decode the clips of `config`, report them with `say`, and return the completed config."""
     with Steps() as steps:
         made = prepare_env(config, lambda done, total, name: steps("decoding clips", done, total))
     if made.distractor is not None:
-        say(_described(made.distractor, config.size))
+        say(_describe(made.distractor, config.size))
     return made
 
 
-def _described(distractor: DistractorConfig, size: int) -> str:
+def _describe(distractor: DistractorConfig, size: int) -> str:
     from pamd.envs.distractors.cache import cache_directory, forecast
 
     if not distractor.has_clips:

@@ -1,4 +1,4 @@
-"""Where commands print."""
+"""The consoles that commands print to."""
 
 from __future__ import annotations
 

@@ -27,18 +27,20 @@ def residual(
     out: Path | None = None,
     threads: int | None = None,
 ) -> None:
-    """Test whether the head absorbs the supervision: fit each distance to its fixed point, encoder frozen or trained.
+    """Test whether the distance head absorbs the supervision.
+
+    Each distance is fitted to its fixed point twice: with a frozen and with a trained encoder.
 
     Finished curves are kept. After an interruption, rerun the same command to continue; it may add seeds or distances.
 
     Args:
-        source: a run directory or a saved replay (default: a random policy fills a replay)
+        source: a run directory or a saved replay (default: a replay filled by a random policy)
         preset: settings; quick takes ten minutes on two cores
-        distances: names of `pamd list distances`
+        distances: distances to test; see `pamd list distances`
         seeds: number of seeds (default: 3 for quick, 4 for paper and released)
         steps: gradient steps per curve (default: the preset's)
-        transitions: transitions of the replay to use (default: the preset's)
-        encoder: weights to start from: random or the run's (default: the preset's)
+        transitions: number of replay transitions to use (default: the preset's)
+        encoder: initial weights of the encoder: random or the run's (default: the preset's)
         latent_dim: dimension of the latents (default: the preset's)
         match: distance whose parameter count the other heads match (default: pamd)
         out: directory of the results (default: RUN/diagnostics/residual-PRESET or diagnostics/residual-PRESET)
@@ -48,7 +50,7 @@ def residual(
 
     given = {"steps": steps, "transitions": transitions, "encoder": encoder, "latent_dim": latent_dim, "match": match}
     changes = {name: value for name, value in given.items() if value is not None}
-    place = out or _within(source) / f"residual-{preset}"
+    place = out or _default_directory(source) / f"residual-{preset}"
 
     def compute(progress: Steps, interrupted: bool) -> Any:
         return diagnostics.residual(
@@ -72,7 +74,7 @@ def geometry(run: Path, /, pairs: int = 512, seed: int = 0, out: Path | None = N
     """
     from pamd import diagnostics
 
-    place = out or _within(run) / "geometry"
+    place = out or _default_directory(run) / "geometry"
     _run(lambda progress, _: diagnostics.geometry(run, pairs=pairs, seed=seed, progress=progress), place, None)
 
 
@@ -91,7 +93,7 @@ def latents(
     """
     from pamd import diagnostics
 
-    place = out or _within(run) / "latents"
+    place = out or _default_directory(run) / "latents"
 
     def compute(progress: Steps, _: bool) -> Any:
         return diagnostics.latents(
@@ -113,12 +115,12 @@ def exact(
 ) -> None:
     """Embed exact metrics of finite MDPs with each distance, with trained and with frozen latents.
 
-    With --distortion: how many dimensions each distance requires for that distortion, over 22 MDPs, compared with the
-    dimension of the metrics themselves. Finished fits are kept. After an interruption, rerun the same command to
-    continue.
+    With --distortion, find the smallest dimension at which each distance reaches that distortion, over 22 MDPs, and
+    compare it with the dimension of the metrics themselves. Finished fits are kept. After an interruption, rerun the
+    same command to continue.
 
     Args:
-        distances: names of `pamd list distances` (default: seven of them, or all with --distortion)
+        distances: distances to test; see `pamd list distances` (default: seven of them, or all with --distortion)
         dimensions: latent dimensions (default: 2 4 8 16 32, or 1 2 3 4 6 8 with --distortion)
         metrics: bisimulation, policy-bisimulation, mico, value, advantage, n-step, state-action or kernel (default:
             bisimulation mico, or policy-bisimulation with --distortion)
@@ -130,7 +132,7 @@ def exact(
     """
     from pamd import diagnostics
 
-    place = out or _within(None) / ("exact" if distortion is None else "dimension")
+    place = out or _default_directory(None) / ("exact" if distortion is None else "dimension")
     options = {"metrics": metrics, "distances": distances, "dimensions": dimensions, "steps": steps}
     given: dict[str, Any] = {name: value for name, value in options.items() if value is not None}
 
@@ -151,8 +153,8 @@ diagnose: dict[str, Callable[..., None]] = {
 }
 
 
-def _within(source: Path | None) -> Path:
-    """The default directory of the results: in the run directory, or below the working directory."""
+def _default_directory(source: Path | None) -> Path:
+    """Return the default directory of the results, in the run directory or in the working directory."""
     in_run = source is not None and (source / "config.json").is_file()
     return (source if in_run and source is not None else Path()) / "diagnostics"
 
@@ -160,7 +162,7 @@ def _within(source: Path | None) -> Path:
 def _run(
     compute: Callable[[Steps, bool], Any], place: Path, threads: int | None, before: list[str] | None = None
 ) -> None:
-    """Compute, save, draw and print the result; after Ctrl-C, the same with the finished parts."""
+    """Compute, save, draw and print the result. After Ctrl-C, do the same with the finished parts."""
     import torch
 
     from pamd import diagnostics
@@ -174,12 +176,12 @@ def _run(
         try:
             result = compute(progress, False)
         except KeyboardInterrupt:
-            # Only a diagnostic that keeps finished parts has something to show now.
+            # Only diagnostics that save finished parts can show a partial result.
             if not any(place.glob("*.jsonl")):
-                raise RunInterrupted("interrupted before anything was finished") from None
+                raise RunInterrupted("interrupted before any part was finished") from None
             stopped, result = True, compute(progress, True)
         if stopped and not (getattr(result, "curves", ()) or getattr(result, "cells", ())):
-            raise RunInterrupted("interrupted before anything was finished")
+            raise RunInterrupted("interrupted before any part was finished")
         diagnostics.save(result, place)
         section = drawings.draw(place)
         progress.say(section.text())

@@ -1,4 +1,4 @@
-"""Progress on a terminal: a bar with rate, time left and last return; plain lines where there is no terminal."""
+"""Training progress: a bar with rate, remaining time and last return. Without a terminal, plain lines are printed."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _LINE_SECONDS = 30.0
 
 
 class Display:
-    """An `Observer` of the loop."""
+    """An `Observer` of the training loop."""
 
     def __init__(self, console: Console | None = None) -> None:
         self._console = console or Console(stderr=True)

@@ -1,4 +1,4 @@
-"""`pamd doctor`: what works on this machine, and how to fix what does not."""
+"""`pamd doctor`: check this machine and suggest fixes."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def doctor(runs: Path = Path("runs")) -> int:
     """Check rendering backends, torch, memory and disk.
 
     Args:
-        runs: directory of the run directories
+        runs: parent directory of the runs
     """
     console = Console()
 
@@ -49,7 +49,7 @@ def _torch(line: _Line) -> None:
 
 
 def _rendering(line: _Line, console: Console) -> bool:
-    """Whether training can render with the present setup."""
+    """Check whether training can render with the current settings."""
     from pamd.envs import probe_backends
 
     backends = probe_backends()
@@ -79,7 +79,7 @@ def _memory(line: _Line) -> None:
 
 
 def _disk(line: _Line, runs: Path) -> bool:
-    """Whether runs can be written there. Little space is reported; each run checks its own needs."""
+    """Check whether runs can be written to `runs`. Low disk space is only reported; each run checks its own needs."""
     from pamd.replay import available_disk
 
     try:

@@ -1,4 +1,4 @@
-"""`pamd envs preview`: what the agent sees, for a person."""
+"""`pamd envs preview`: show what the agent sees."""
 
 from __future__ import annotations
 
@@ -45,21 +45,21 @@ def envs(
 ) -> None:
     """Write a contact sheet (.png) and a video (.mp4) of a task as the agent sees it, under random actions.
 
-    If the background has videos, the sheet shows those of training first and the unseen ones below.
+    If the background uses videos, the sheet shows the training videos first and the unseen videos below.
 
     Args:
-        what: what to do
-        task: a name of `pamd list tasks`
-        distractor: moving background; a name of `pamd list distractors` (default: none)
-        videos: directory of videos or pictures for the background (default: videos of installed packages)
+        what: the subcommand
+        task: a task; see `pamd list tasks`
+        distractor: moving background; see `pamd list distractors` (default: none)
+        videos: directory of videos or pictures for the background (default: videos from installed packages)
         set_: any field of the distractor, e.g. strength=0.5 jitter=2
         size: height and width of the agent's pictures in pixels
-        render: standard is the rendering of the paper's scale; it takes half a minute without a GPU
-        scene: colors of floor and sky: the suite's own or those of the released DBC code
+        render: standard is the rendering of the paper scale, which takes half a minute without a GPU
+        scene: colors of floor and sky: the suite's own, or the colors of the released DBC code
         episodes: rows of the sheet, for training and for unseen backgrounds
         decisions: decisions per episode
         seed: seed of the task and the random actions
-        out: directory of both files
+        out: output directory
     """
     from pamd.cli.clips import prepare_env_clips
     from pamd.config import override
@@ -86,7 +86,7 @@ def envs(
 
 
 def _record(config: EnvConfig, episodes: int, decisions: int, seed: int) -> tuple[list[Picture], list[Picture], int]:
-    """The rows of the sheet, each [size, COLUMNS * size, 3]; the frames of the video at VIDEO_SIZE; its frame rate."""
+    """Return the rows of the sheet [size, COLUMNS * size, 3], the video frames at VIDEO_SIZE and the frame rate."""
     from pamd.envs import build_env
     from pamd.envs.distractors.compose import to_size
 
@@ -111,7 +111,7 @@ def _record(config: EnvConfig, episodes: int, decisions: int, seed: int) -> tupl
 
 
 def _play(env: gymnasium.Env[Any, Any], decisions: int, rng: np.random.Generator) -> list[Picture]:
-    """What the agent sees in one episode of random actions, at most `decisions` + 1 pictures [size, size, 3]."""
+    """Return the pictures [size, size, 3] of one episode with random actions, at most `decisions` + 1."""
     seen: list[Picture] = []
     _, info = env.reset()
     over = False

@@ -36,7 +36,7 @@ def export(
     if private and push_to_hub is None:
         raise ConfigError("--private requires --push-to-hub OWNER/NAME")
     client = None
-    if push_to_hub is not None:  # before any work
+    if push_to_hub is not None:  # Fail early, before any work is done.
         hub.check_repo(push_to_hub)
         client = hub.hub_client()
     written = export_run(run, directory, repo=push_to_hub)

@@ -16,7 +16,7 @@ from pamd.errors import ConfigError
 __all__ = ["show"]
 
 _WIDE = 110
-"""Columns that the table of methods needs."""
+"""The terminal width that the table of methods requires."""
 
 What = Literal[
     "methods",
@@ -51,7 +51,7 @@ def show(
         all: include every combination of pipeline+distance
         table: print all methods as one table with citations
     """
-    console = Console(emoji=False)  # "gym:ID:" holds one
+    console = Console(emoji=False)  # "gym:ID:" contains a colon itself.
     if table:
         if what != "methods" or diff is not None:
             raise ConfigError("--table shows methods; it cannot be combined with --diff or another list")
@@ -87,7 +87,7 @@ def _print_methods(console: Console, fidelity: Literal["paper", "released"], eve
             made.latent_space,
             made.transition,
         )
-    console.width = max(console.width, _WIDE)  # a terminal folds its lines more legibly than a table its cells
+    console.width = max(console.width, _WIDE)  # Long lines wrap more legibly in a terminal than in table cells.
     console.print(table)
     if not every:
         console.print("dbc-det, mico, simsr and rap accept any +DISTANCE; --all lists every combination.")
@@ -103,11 +103,11 @@ def _print_difference(console: Console, pair: tuple[str, str], fidelity: Literal
         made.append(method(name, own or fidelity))  # type: ignore[arg-type]
     table = Table("field", *pair)
     for field, one, other in differences(*made):
-        table.add_row(field, _shown(one), _shown(other))
+        table.add_row(field, _format(one), _format(other))
     console.print(table)
 
 
-def _shown(value: Any) -> str:
+def _format(value: Any) -> str:
     return "-" if value is None else str(value)
 
 
@@ -147,7 +147,7 @@ def _lines(what: str) -> list[str]:
 
 
 def _fields(tree: dict[str, Any], prefix: str = "") -> str:
-    """ "a=1, b.c=2": the leaves of a tree."""
+    """Format the leaves of a tree as "a=1, b.c=2"."""
     parts = [
         _fields(value, f"{prefix}{key}.") if isinstance(value, dict) else f"{prefix}{key}={json.dumps(value)}"
         for key, value in tree.items()

@@ -1,4 +1,4 @@
-"""Dispatch: heavy imports wait until a command needs them."""
+"""Command dispatch. Heavy packages are imported only when a command needs them."""
 
 from __future__ import annotations
 
@@ -19,27 +19,27 @@ FIRST = (
     ("pamd eval runs/RUN", "evaluate it and record a video"),
     ("pamd report runs", "write a page that compares all runs"),
 )
-"""What most people need first."""
+"""The commands for a first session."""
 
 COMMANDS = {
     "train": ("pamd.cli.train", "train", "train an agent"),
     "resume": ("pamd.cli.train", "resume", "continue an interrupted run, or extend a finished one"),
     "eval": ("pamd.cli.train", "evaluate", "evaluate a run's newest checkpoint and record a video"),
-    "report": ("pamd.cli.report", "report", "write an HTML page about runs, next to the paper's numbers"),
+    "report": ("pamd.cli.report", "report", "write an HTML report on runs, with the paper's numbers"),
     "sweep": ("pamd.cli.sweep", "sweep", "train tasks x methods x seeds on this machine, Ray or Slurm"),
     "reproduce": ("pamd.cli.reproduce", "reproduce", "run an experiment of the paper and build its table or figure"),
     "diagnose": ("pamd.cli.diagnose", "diagnose", "test whether the distance shapes the encoder"),
     "list": ("pamd.cli.list", "show", "list methods, tasks, distances, experiments and more"),
     "envs": ("pamd.cli.envs", "envs", "preview a task: a picture and a video of what the agent sees"),
-    "export": ("pamd.cli.export", "export", "write a trained agent for others: weights, config, model card"),
-    "verify": ("pamd.cli.verify", "verify", "check every file of runs; --repair fixes what is safe to fix"),
+    "export": ("pamd.cli.export", "export", "export a trained agent: weights, config, model card"),
+    "verify": ("pamd.cli.verify", "verify", "check all files of runs; --repair applies safe fixes"),
     "bench": ("pamd.cli.bench", "bench", "benchmark against a reference implementation"),
     "doctor": ("pamd.cli.doctor", "doctor", "check this installation and suggest fixes"),
 }
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """The `pamd` command; the exit code."""
+    """Run the `pamd` command and return the exit code."""
     words = list(sys.argv[1:] if arguments is None else arguments)
     if not words or words[0] in ("-h", "--help"):
         sys.stdout.write(_help())
@@ -57,7 +57,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except PamdError as error:
         sys.stderr.write(f"pamd: {error}\n")
         return 2
-    except OSError as error:  # a file or directory that cannot be read or written, wherever it was met
+    except OSError as error:  # A file or directory that cannot be read or written.
         sys.stderr.write(f"pamd: {error}\n")
         return 2
     except KeyboardInterrupt:

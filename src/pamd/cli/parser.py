@@ -1,4 +1,4 @@
-"""Words of the command line to the arguments of a command. An error is one line and names the nearest option."""
+"""Parse command line arguments. Errors are one line and suggest the closest option."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ RENAMED = {
     "agent": "method",
     "neighbours": "neighbors",
 }
-"""Words that other versions or other packages use, and ours. One counts only where the command has ours."""
+"""Option names of earlier versions and other packages, and their names here. They are used to suggest corrections."""
 
 
 class Parser(argparse.ArgumentParser):
-    """An argparse parser that raises our errors."""
+    """An argparse parser that raises ConfigError."""
 
     def error(self, message: str) -> NoReturn:
         raise ConfigError(f"{self.command}: {message.removeprefix('argument ')}; see `{self.prog} --help`")
@@ -43,7 +43,7 @@ class Parser(argparse.ArgumentParser):
 
 
 def parser(prog: str, function: Callable[..., Any], groups: Mapping[str, Sequence[str]] | None = None) -> Parser:
-    """The parser of a command: its options by group, each with its meaning and its default."""
+    """Return the parser of a command, with options by group and their meanings and defaults."""
     known = read_options(function, groups)
     arguments = [_usage(option) for option in known if option.positional]
     made = Parser(
@@ -62,7 +62,7 @@ def parser(prog: str, function: Callable[..., Any], groups: Mapping[str, Sequenc
 
 
 def grouped(known: Sequence[Option], groups: Mapping[str, Sequence[str]] | None = None) -> dict[str, list[Option]]:
-    """The options by the title of their group, in the order of the help."""
+    """Return the options by group title, in the order of the help text."""
     found: dict[str, list[Option]] = {}
     for option in sorted(known, key=lambda one: _rank(one, groups or {})):
         found.setdefault("arguments" if option.positional else option.group, []).append(option)
@@ -72,7 +72,7 @@ def grouped(known: Sequence[Option], groups: Mapping[str, Sequence[str]] | None 
 def bind(
     prog: str, function: Callable[..., Any], words: Sequence[str], groups: Mapping[str, Sequence[str]] | None = None
 ) -> Callable[[], Any]:
-    """The call of `function` that `words` ask for."""
+    """Parse `words` and return a callable that calls `function` with the parsed arguments."""
     reader, known = parser(prog, function, groups), read_options(function, groups)
     words = [re.sub(r"^--[\w-]+", lambda flag: flag[0].replace("_", "-"), word) for word in words]
     _check_flags(reader, known, words)
@@ -92,7 +92,7 @@ def _call(function: Callable[..., Any], given: Mapping[tuple[str, ...], Any]) ->
     rest: dict[str, Any] = {}
     for name, parameter in inspect.signature(function).parameters.items():
         within = {path[1:]: value for path, value in given.items() if path[0] == name}
-        value = within[()] if () in within else _replaced(parameter.default, within)
+        value = within[()] if () in within else _replace_fields(parameter.default, within)
         if parameter.kind is inspect.Parameter.POSITIONAL_ONLY:
             first.append(value)
         else:
@@ -100,14 +100,14 @@ def _call(function: Callable[..., Any], given: Mapping[tuple[str, ...], Any]) ->
     return lambda: function(*first, **rest)
 
 
-def _replaced(record: Any, given: Mapping[tuple[str, ...], Any]) -> Any:
-    """`record` with the fields at these paths changed."""
+def _replace_fields(record: Any, given: Mapping[tuple[str, ...], Any]) -> Any:
+    """Return `record` with the fields at the given paths replaced."""
     if not given:
         return record
     changes = {}
     for name in dict.fromkeys(path[0] for path in given):
         within = {path[1:]: value for path, value in given.items() if path[0] == name}
-        changes[name] = within[()] if () in within else _replaced(getattr(record, name), within)
+        changes[name] = within[()] if () in within else _replace_fields(getattr(record, name), within)
     return dataclasses.replace(record, **changes)
 
 
@@ -148,7 +148,7 @@ def _add(box: Any, option: Option) -> None:
         return
     common |= {"type": _reader(option), "metavar": option.metavar}
     if option.positional:
-        # A missing argument is our error, so argparse must accept none.
+        # Missing arguments are reported by `bind`, so argparse must accept none.
         common |= {"default": None, "nargs": "*" if option.count == "*" else "?"}
         box.add_argument(common.pop("dest"), help=text, **common)
     else:
@@ -164,7 +164,7 @@ def _usage(option: Option) -> str:
 
 
 def _reader(option: Option) -> Callable[[str], Any]:
-    """The function that reads one value. It raises our errors, which argparse lets pass."""
+    """Return the function that parses one value. It raises ConfigError, which argparse does not catch."""
     kind, label = option.kind, option.label
     if typing.get_origin(kind) is Literal:
         return lambda text: _choice(text, "argument" if option.positional else label, typing.get_args(kind))
@@ -202,7 +202,7 @@ def _number(text: str, label: str, what: str = "a number") -> float:
 
 
 def _rank(option: Option, groups: Mapping[str, Sequence[str]]) -> int:
-    """Positional arguments first, then the given groups in their order, then the other groups as they come."""
+    """Sort positional arguments first, then the given groups in order, then all other groups."""
     order = [name for names in groups.values() for name in names]
     if option.positional:
         return -1
@@ -210,7 +210,7 @@ def _rank(option: Option, groups: Mapping[str, Sequence[str]]) -> int:
 
 
 class _Help(argparse.RawDescriptionHelpFormatter):
-    """Paragraphs of the description are filled; options are shown as `--name VALUE`."""
+    """Wraps each paragraph of the description and shows options as `--name VALUE`."""
 
     def __init__(self, prog: str, **options: Any) -> None:
         super().__init__(prog, max_help_position=30, **options)

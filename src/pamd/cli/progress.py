@@ -1,4 +1,4 @@
-"""The progress of work that counts its steps: a bar on a terminal, plain lines where there is none."""
+"""Progress of work with a known number of steps: a bar on a terminal, plain lines otherwise."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _LINE_SECONDS = 15.0
 
 
 class Steps:
-    """Called with the name of the work, the steps done and all steps (`pamd.diagnostics.source.Progress`)."""
+    """Called with the name of the task, the finished steps and the total (`pamd.diagnostics.source.Progress`)."""
 
     def __init__(self, console: Console | None = None) -> None:
         self._console = console or Console(stderr=True)

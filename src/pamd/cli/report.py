@@ -23,14 +23,14 @@ def report(
     paper: tuple[str, ...] = (),
     title: str = "pamd report",
 ) -> None:
-    """Write one self-contained HTML page about runs, with figures, tables (CSV, LaTeX) and configs next to it.
+    """Write a self-contained HTML report on runs, with figures, tables (CSV, LaTeX) and configs in the same directory.
 
-    A run that cannot be read, or whose config.json was edited, is listed with the reason and not counted.
+    A run that cannot be read, or whose config.json was edited, is listed with the reason and excluded from all results.
 
     Args:
-        runs: run directories, or directories of them.
-        out: the directory of index.html, figures/, tables/ and configs/.
-        paper: which of the paper's numbers to show next to ours: table1, fig1-dbc, fig1-independent, fig-diagonal,
+        runs: run directories, or directories that contain them.
+        out: output directory for index.html, figures/, tables/ and configs/.
+        paper: which of the paper's results to show for comparison: table1, fig1-dbc, fig1-independent, fig-diagonal,
             fig-trace, fig-video, fig-mlp, table-reference, table-flops, table-scaling.
     """
     check_directory(out, "--out")

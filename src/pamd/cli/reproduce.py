@@ -1,4 +1,4 @@
-"""`pamd reproduce NAME`: a table or figure of the paper, from its runs to its artefact."""
+"""`pamd reproduce NAME`: train the runs of a table or figure of the paper and write its artefact."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from pamd.training.threads import available_threads
 __all__ = ["reproduce"]
 
 VERDICTS = "verdicts"
-"""The name of all experiments that decide claims together: verdicts-toy, verdicts-states, ..."""
+"""The name that stands for all experiments with claims: verdicts-toy, verdicts-states, ..."""
 
 
 def reproduce(
@@ -52,22 +52,22 @@ def reproduce(
     """Run an experiment and write its artefact. After an interruption, rerun the same command to continue.
 
     Args:
-        name: a name of `pamd list experiments`, or verdicts
+        name: an experiment (see `pamd list experiments`), or verdicts
         scale: paper, cpu (hours on two cores) or smoke (only shows that everything runs)
-        fidelity: which to follow where the paper's text and the released code differ
-        seeds: seeds to run (default: 0, 1, ... as many as the scale has)
+        fidelity: which source to follow if the paper's text and the released code differ
+        seeds: seeds to run (default: 0, 1, ..., as many as the scale defines)
         tasks: a subset of the experiment's tasks (default: all)
         methods: a subset of the experiment's methods (default: all)
         decisions: budget of each run, e.g. 50000 or 5e4 (default: the scale's)
         storage: where replays keep their frames; mmap uses disk instead of memory (default: memory)
-        runs: directory of the run directories; experiments share runs that they have in common
+        runs: parent directory of the runs; experiments share the runs that they have in common
         out: directory of the artefact (default: RUNS/artefacts/NAME-SCALE)
-        plan: print the runs and a forecast of time, memory and disk; start nothing
-        artefact_only: train nothing; write the artefact from the run directories that exist
+        plan: only print the runs and a forecast of time, memory and disk
+        artefact_only: do not train; write the artefact from the existing run directories
         rung: which parts of `verdicts` to run: exact, pixels, states, toy (default: all)
     """
     selection = {"tasks": tasks, "methods": methods, "seeds": seeds, "decisions": decisions, "storage": storage}
-    chosen = _chosen(name, rung)
+    chosen = _select_experiments(name, rung)
     codes, found = [0], {}
     for one, full_name in chosen.items():
         place = runs / "artefacts" / f"{full_name}-{scale}" if out is None else out / one if name == VERDICTS else out
@@ -87,8 +87,8 @@ def reproduce(
     return next((code for code in codes if code), 0)
 
 
-def _chosen(name: str, rungs: Sequence[str]) -> dict[str, str]:
-    """The experiments of a name: itself, or all rungs of the verdicts by their short names."""
+def _select_experiments(name: str, rungs: Sequence[str]) -> dict[str, str]:
+    """Return the experiments that `name` stands for: itself, or all rungs of the verdicts by their short names."""
     if name != VERDICTS:
         if rungs:
             raise ConfigError(f"reproduce: --rung requires {VERDICTS}, got {name}")
@@ -112,9 +112,9 @@ def _reproduce(
     artefact_only: bool,
     execution: Execution,
 ) -> tuple[int, list[Answer]]:
-    """Run one experiment and write its artefact: the exit code, and the answers to its claims.
+    """Run one experiment and write its artefact. Returns the exit code and the answers to its claims.
 
-    `selection` are the options of its runs.
+    `selection` holds the options of its runs.
     """
     if scale not in SCALES:
         raise UnknownNameError("scale of experiments", scale, SCALES)
@@ -137,7 +137,7 @@ def _reproduce(
 
 
 def _check(experiment: Experiment, plan: bool, artefact_only: bool, execution: Execution, given: Sequence[str]) -> None:
-    """ConfigError if options contradict each other or the experiment; `given` are options of runs."""
+    """Raise ConfigError if options contradict each other or the experiment. `given` holds the options of the runs."""
     if plan and artefact_only:
         raise ConfigError("reproduce: --plan cannot be combined with --artefact-only")
     if experiment.needs_replay and execution.discard_replay:
@@ -157,7 +157,7 @@ def _check(experiment: Experiment, plan: bool, artefact_only: bool, execution: E
 def _write(
     experiment: Experiment, scale: str, fidelity: str, planned: Sequence[Job], out: Path, diagnose: bool
 ) -> Comparison:
-    """Write the artefact of the runs that exist, and print its table."""
+    """Write the artefact of the existing runs and print its table."""
     existing = [(job.label, job.path) for job in planned if (job.path / "config.json").is_file()]
     if not any(read_state(path).last_return is not None for _, path in existing):
         raise NoRunsError(
@@ -181,7 +181,7 @@ def _write(
 
 
 def _compute(experiment: Experiment, scale: str, out: Path, plan: bool, threads: int | None) -> int:
-    """An artefact that is computed, not trained: printed, and written as table.json."""
+    """Compute an artefact that requires no training, print it and write it to table.json."""
     if plan:
         print_text("no runs: one table, computed on this machine in minutes")
         return 0

@@ -1,7 +1,7 @@
-"""The options of a command, read from its signature and its docstring.
+"""Derive the options of a command from its signature and docstring.
 
 A parameter before `/` is a positional argument; every other one is an option. A dataclass is replaced by its fields.
-Meanings come from the section `Args` of the docstring and from the strings below dataclass fields.
+Help texts are taken from the `Args` section of the docstring and from the docstrings of dataclass fields.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ MISSING = inspect.Parameter.empty
 
 @dataclass(frozen=True)
 class Metavar:
-    """In `Annotated`: how the help calls the value of an option."""
+    """For `Annotated`: the placeholder for the value of an option in the help text."""
 
     text: str
 
 
 @dataclass(frozen=True)
 class Without:
-    """In `Annotated`: fields of a dataclass that are no options here."""
+    """For `Annotated`: fields of a dataclass that are not options of this command."""
 
     names: tuple[str, ...]
 
@@ -43,18 +43,18 @@ class Option:
     """One option or positional argument."""
 
     path: tuple[str, ...]
-    """The parameter, and the fields within it: ("execution", "resources", "workers")."""
+    """The parameter, followed by nested field names: ("execution", "resources", "workers")."""
     kind: Any
     """The type of one value: str, int, float, bool, Path or a Literal."""
     count: int | Literal["*"] | None
-    """Number of values: None for a single value, which is not put into a container."""
+    """The number of values. None is a single value without a container."""
     default: Any
     meaning: str
     group: str
     positional: bool = False
     metavar: str = ""
     container: type = tuple
-    """What several values are put into."""
+    """The container for multiple values."""
 
     @property
     def name(self) -> str:
@@ -62,17 +62,17 @@ class Option:
 
     @property
     def flag(self) -> str:
-        """`--name`; `--no-name` for what is on by default."""
+        """`--name`, or `--no-name` if the option is on by default."""
         return f"--no-{self.name}" if self.kind is bool and self.default else f"--{self.name}"
 
     @property
     def label(self) -> str:
-        """How errors call it."""
+        """The name in error messages."""
         return self.metavar if self.positional else self.flag
 
     @property
     def help(self) -> str:
-        """The meaning of its flag; a `--no-` flag has the opposite meaning of the parameter."""
+        """The help text of the flag. A `--no-` flag has the opposite meaning of its parameter."""
         return f"do not {self.meaning}" if self.kind is bool and self.default else self.meaning
 
     @property
@@ -81,7 +81,7 @@ class Option:
 
     @property
     def shown_default(self) -> str:
-        """The default as a person would type it; "" if there is none or the meaning states it."""
+        """The default as a user would type it; "" if there is none or the help text already states it."""
         if self.required or self.default is None or self.default == () or self.default == [] or self.kind is bool:
             return ""
         values = self.default if isinstance(self.default, tuple | list) else (self.default,)
@@ -90,7 +90,7 @@ class Option:
 
 
 def options(function: Callable[..., Any], groups: Mapping[str, Sequence[str]] | None = None) -> list[Option]:
-    """The options of `function`. `groups` maps a title to names; other options keep the group of their dataclass."""
+    """Return the options of `function`. `groups` maps titles to names; other options keep their dataclass's group."""
     titles = {name: title for title, names in (groups or {}).items() for name in names}
     found = []
     hints, meanings = typing.get_type_hints(function, include_extras=True), _argument_meanings(function)
@@ -102,7 +102,7 @@ def options(function: Callable[..., Any], groups: Mapping[str, Sequence[str]] | 
 
 
 def description(function: Callable[..., Any]) -> str:
-    """The docstring without its section `Args`."""
+    """Return the docstring without its `Args` section."""
     return inspect.cleandoc(function.__doc__ or "").partition("\nArgs:")[0].strip()
 
 
@@ -135,14 +135,14 @@ def _read_fields(path: tuple[str, ...], record: Any, left_out: set[str]) -> Iter
 
 
 def _without_none(hint: Any) -> Any:
-    """T for `T | None`: an option that is not given is None."""
+    """Return T for `T | None`. An omitted option is None."""
     if typing.get_origin(hint) in (typing.Union, types.UnionType):
         (hint,) = [part for part in typing.get_args(hint) if part is not types.NoneType]
     return hint
 
 
 def _item(hint: Any) -> tuple[Any, int | Literal["*"] | None]:
-    """The type of one value and how many there are."""
+    """Return the type of one value and the number of values."""
     if typing.get_origin(hint) not in (tuple, list):
         return hint, None
     parts = typing.get_args(hint)
@@ -160,12 +160,12 @@ def _metavar(name: str, kind: Any, positional: bool, plural: bool) -> str:
 
 
 def _argument_meanings(function: Callable[..., Any]) -> dict[str, str]:
-    """The entries of the section `Args` of a docstring."""
+    """Return the entries of the `Args` section of a docstring."""
     section = inspect.cleandoc(function.__doc__ or "").partition("\nArgs:\n")[2].partition("\n\n")[0]
     entries = re.split(r"^(\w+):", textwrap.dedent(section), flags=re.MULTILINE)
     return {name: _sentence(text) for name, text in zip(entries[1::2], entries[2::2], strict=True)}
 
 
 def _sentence(text: str) -> str:
-    """One line without a period at the end."""
+    """Return `text` as one line without a final period."""
     return " ".join(text.split()).removesuffix(".")

@@ -31,19 +31,19 @@ __all__ = ["GROUPS", "Execution", "plan_jobs", "print_plan", "print_summary", "r
 
 @dataclass(frozen=True)
 class Execution:
-    """Where and how runs are executed. It changes nothing that they compute."""
+    """Where and how runs are executed. These options do not affect results."""
 
     backend: str = "local"
     """where runs are executed: local, ray or slurm"""
     resources: Resources = Resources()  # noqa: RUF009
     retries: int = 2
-    """how often a run is retried from its last checkpoint after its process or node died"""
+    """number of retries of a run, from its last checkpoint, after its process or node died"""
     device: str = "auto"
     """cpu, cuda, or auto: CUDA if it is available"""
     video: Literal["off", "last", "all"] = "off"
     """which evaluations are recorded as videos"""
     discard_replay: bool = False
-    """delete the replay of a finished run; it takes most of the disk, and no report reads it"""
+    """delete the replay of each finished run; replays take most of the disk space and reports do not read them"""
 
 
 GROUPS = {
@@ -67,12 +67,12 @@ def sweep(
     """Train every method on every task with every seed. After an interruption, rerun the same command to continue.
 
     Args:
-        tasks: names of `pamd list tasks`
-        methods: names of `pamd list methods`
+        tasks: tasks; see `pamd list tasks`
+        methods: methods; see `pamd list methods`
         seeds: one run per seed
         set_: any field of the configs, e.g. method.objective.pairing=all
-        runs: directory of the run directories; ray and slurm require storage that all machines share
-        plan: print the runs and a forecast of time, memory and disk; start nothing
+        runs: parent directory of the runs; ray and slurm require storage that all machines share
+        plan: only print the runs and a forecast of time, memory and disk
     """
     if not (tasks and methods and seeds):
         raise ConfigError("sweep: --tasks, --methods and --seeds must each have at least one value")
@@ -83,7 +83,7 @@ def sweep(
         for method in methods
     ]
     for task in tasks:
-        # Some names are only known to the simulator: a misspelt one is an error before the first run starts.
+        # Only the simulator knows all task names. A misspelled name must fail before the first run starts.
         make_task(EnvConfig(task)).close()
     planned, forecast = plan_jobs(labelled, runs, execution)
     print_plan(planned, forecast)
@@ -93,7 +93,7 @@ def sweep(
 
 
 def plan_jobs(labelled: Sequence[tuple[str, TrainConfig]], runs: Path, execution: Execution) -> tuple[list[Job], Plan]:
-    """The jobs, each with its share of the threads, and the forecast of what they require."""
+    """Return the jobs, each with its share of the threads, and a forecast of time, memory and disk."""
     backend, resources = BACKENDS.get(execution.backend), execution.resources
     if execution.retries < 0:
         raise ConfigError(f"sweep: retries must be at least 0, got {execution.retries}")
@@ -103,7 +103,7 @@ def plan_jobs(labelled: Sequence[tuple[str, TrainConfig]], runs: Path, execution
         raise ConfigError(f"--partition requires --backend slurm, got --backend {execution.backend}")
     check_directory(runs, "--runs")
     if execution.backend == "local":
-        device_of(execution.device)  # An unusable device is one error here, not one for each run.
+        device_of(execution.device)  # Report an unusable device once, not once per run.
     planned = jobs(labelled, runs)
     workers, threads = backend.share(resources, len(planned))
     runtime = Runtime(device=execution.device, threads=threads, video=execution.video, tensorboard=False)
@@ -146,7 +146,7 @@ def run_jobs(planned: Sequence[Job], execution: Execution, forecast: Plan) -> li
 
 
 def print_summary(runs: Sequence[Tracked]) -> int:
-    """Print how many runs finished, and the error of each that did not; the exit code."""
+    """Print the number of finished runs and the errors of the others, and return the exit code."""
     unfinished = [run for run in runs if run.state != "finished"]
     before, done = sum(run.skipped for run in runs), len(runs) - len(unfinished)
     print_text(f"{done} of {len(runs)} runs finished ({before} before this command)")
@@ -156,7 +156,7 @@ def print_summary(runs: Sequence[Tracked]) -> int:
 
 
 def _check_memory(forecast: Plan) -> None:
-    """Each run checks its own memory when it starts; this checks the runs that share the machine."""
+    """Check the memory of all concurrent runs. Each run checks only its own memory when it starts."""
     memory = available_memory()
     if forecast.memory > memory:
         raise ResourceError(

@@ -30,7 +30,7 @@ RUN_GROUPS = {
         *("checkpoint_every", "log_every", "tensorboard", "wandb"),
     ),
 }
-"""Options that `pamd train` and `pamd sweep` share, in the order of their help."""
+"""Options shared by `pamd train` and `pamd sweep`, in the order of the help text."""
 GROUPS = {
     "train": {
         "run": ("method", "scale", "decisions", "seed", "runs", "config", "set_"),
@@ -52,20 +52,20 @@ def train(
     """Train an agent. Rerun the same command to continue an interrupted run.
 
     Args:
-        task: a name of `pamd list tasks`, e.g. cheetah_run, state:cheetah_run, gym:ID or toy
-        config: a config.json to train instead of names; override its fields with --set
+        task: a task, e.g. cheetah_run, state:cheetah_run, gym:ID or toy; see `pamd list tasks`
+        config: a config.json to train from, instead of a task and options; override its fields with --set
         set_: any field of the config, e.g. method.objective.pairing=all learner.batch=256
-        runs: directory of the run directories
+        runs: parent directory of the runs
     """
     from pamd.training import loop
 
-    made = _configured(task, options, config, set_, runtime)
+    made = _build_config(task, options, config, set_, runtime)
     with Display() as display:
         path = loop.train(prepare_clips(made, display.say), runs, display)
         display.say(f"{path}\nnext: `pamd eval {path}` or `pamd report {runs}`")
 
 
-def _configured(
+def _build_config(
     task: str | None, options: RunOptions, file: Path | None, settings: tuple[str, ...], runtime: Runtime
 ) -> TrainConfig:
     given = options.given
@@ -150,15 +150,15 @@ def evaluate(
         sys.stdout.write(json.dumps(result) + "\n")
         return
     background = " (backgrounds of training)" if "clips" in row else ""
-    sys.stdout.write(f"checkpoint {trained.checkpoint}: {_returned(row, '', episodes)}{background}\n")
+    sys.stdout.write(f"checkpoint {trained.checkpoint}: {_format_return(row, '', episodes)}{background}\n")
     if "clips" in row:
         sys.stdout.write(
-            f"checkpoint {trained.checkpoint}: {_returned(row, 'unseen_', episodes)} (unseen backgrounds)\n"
+            f"checkpoint {trained.checkpoint}: {_format_return(row, 'unseen_', episodes)} (unseen backgrounds)\n"
         )
     if path is not None:
         sys.stdout.write(f"video: {path}\n")
 
 
-def _returned(row: dict[str, float], prefix: str, episodes: int) -> str:
+def _format_return(row: dict[str, float], prefix: str, episodes: int) -> str:
     mean, std = row[f"{prefix}return_mean"], row[f"{prefix}return_std"]
     return f"return {mean:.1f} ± {std:.1f} over {counted(episodes, 'episode')}"

@@ -16,15 +16,15 @@ def verify(
     *,
     repair: bool = False,
 ) -> int:
-    """Check every file of runs: config, versions, checkpoints, replay, logs, status, temporaries, links.
+    """Check all files of runs: config, versions, checkpoints, replay, logs, status, temporary files and links.
 
-    Prints one line per finding. The exit code is 0 if nothing is damaged and 1 otherwise. Nothing changes without
-    --repair.
+    Prints one line per finding. The exit code is 0 if nothing is damaged and 1 otherwise. Without --repair, no file is
+    changed.
 
     Args:
         runs: run directories, or directories of run directories
-        repair: repair what is safe: remove temporary files, and broken checkpoints if a complete one is left; cut logs
-            back to the checkpoint; drop unreadable rows (listed in repairs.jsonl); correct the status
+        repair: apply safe repairs: remove temporary files, remove broken checkpoints if a complete one exists, truncate
+            logs to the checkpoint, drop unreadable rows (listed in repairs.jsonl) and correct the status
     """
     from pamd.training.verify import repair_run, verify_run
 
@@ -41,11 +41,11 @@ def verify(
 
 
 def _run_directories(paths: list[Path]) -> list[Path]:
-    """The given directories, or the runs in them where they are no runs themselves."""
+    """Return the given run directories. A directory that is not a run is replaced by the runs in it."""
     found = []
     for path in paths:
         inside = [] if (path / "config.json").exists() else sorted(file.parent for file in path.glob("*/config.json"))
         found += inside or [path]
     if not found:
-        raise RunError("verify: name at least one run directory")
+        raise RunError("verify: at least one run directory is required")
     return found
