@@ -115,7 +115,7 @@ def test_damaged_runs_get_one_clear_line(tmp_path: Path, capsys: pytest.CaptureF
     newest = run / "checkpoints" / "000000060" / "tensors.safetensors"
     newest.write_bytes(newest.read_bytes()[:-1])
     assert main(["eval", str(run), "--episodes", "1"]) == 0
-    assert "evaluating the one before it" in capsys.readouterr().err
+    assert "evaluating the previous one" in capsys.readouterr().err
     (run / "status.json").write_text("{")
     assert main(["resume", str(run)]) == 0
     (run / "config.json").write_bytes(b"\xff\xfe\x00")

@@ -22,7 +22,7 @@ from pamd.envs.distractors.config import ClipRef
 from pamd.errors import CheckpointError, ConfigError, HubError, ReplayError, ResourceError, RunError
 from pamd.training import Runtime, export_run, hub
 from pamd.training.card import CardFacts, model_card
-from pamd.training.export import _published, _videos
+from pamd.training.export import _portable_config, _videos
 from pamd.types import Budget
 
 RECORDED = Runtime(device="cpu", threads=1, video="all", tensorboard=False, wandb=None)
@@ -108,7 +108,7 @@ def test_nothing_of_the_machine_is_published(exported: Path) -> None:
     assert config.env.distractor is not None
     distractor = dataclasses.replace(config.env.distractor, videos="/home/me", train=(clip,), unseen=(other,))
     config = dataclasses.replace(config, env=dataclasses.replace(config.env, distractor=distractor))
-    published = _published(config)
+    published = _portable_config(config)
     assert "/home/me" not in json.dumps(dataclasses.asdict(published))
     assert pamd.training.run_name(published) == pamd.training.run_name(config)
 
@@ -239,7 +239,7 @@ def test_weights_that_do_not_fit_are_named(exported: Path, tmp_path: Path) -> No
     with pytest.raises(CheckpointError, match=re.escape(f"the tensor {name!r} is missing")):
         pamd.load(broken)
     save_file({k: v for k, v in weights.items() if k != name}, broken / "model.safetensors", metadata(exported))
-    with pytest.raises(CheckpointError, match=r"take [\d,]+ bytes, got weights of [\d,]+"):
+    with pytest.raises(CheckpointError, match=r"have [\d,]+ bytes, got [\d,]+ bytes of weights"):
         pamd.load(broken)
 
 

@@ -37,7 +37,7 @@ def test_the_same_command_with_a_larger_budget_extends(tmp_path: Path) -> None:
     before = products(first)
     assert train(toy(decisions=60), tmp_path) == first
     assert products(first) == before
-    with pytest.raises(ConfigError, match="cannot shrink to 60"):
+    with pytest.raises(ConfigError, match="cannot be lowered to 60"):
         resume(first, decisions=60)
 
 

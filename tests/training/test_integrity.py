@@ -69,7 +69,7 @@ def test_a_log_that_lost_or_changed_bytes_is_refused_with_what_is_wrong(run: Pat
     with pytest.raises(RunError, match=rf"{name}.jsonl is damaged: 7 of the {len(whole)} bytes .* are missing"):
         resume(run)
     log.write_bytes(whole[:3] + bytes([whole[3] ^ 1]) + whole[4:])
-    with pytest.raises(RunError, match=rf"{name}.jsonl is damaged: its first .* are not what was written"):
+    with pytest.raises(RunError, match=rf"{name}.jsonl is damaged: its first .* have changed since they were written"):
         resume(run)
     log.unlink()
     with pytest.raises(RunError, match=rf"{name}.jsonl is missing"):
@@ -122,7 +122,7 @@ def test_a_malformed_state_gives_way_to_the_checkpoint_before(run: Path, kind: s
     rewrite_state(run, MALFORMED[kind])
     listener = Listener()
     resume(run, observer=listener)
-    assert any("000000040" in message and "using the one before it" in message for message in listener.said)
+    assert any("000000040" in message and "using the previous checkpoint" in message for message in listener.said)
     assert products(run)["tensors"] == undisturbed(toy())["tensors"]
     assert products(run)["train"] == undisturbed(toy())["train"]
 

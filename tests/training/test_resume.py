@@ -184,7 +184,7 @@ def test_a_damaged_newest_checkpoint_falls_back_and_says_so(
     ears = Ears()
     assert products(resume(run, observer=ears)) == straight
     assert "000000035" in ears.heard[0]
-    assert "using the one before it" in ears.heard[0]
+    assert "using the previous checkpoint" in ears.heard[0]
     assert "000000030" in ears.heard[1]
 
 

@@ -74,8 +74,12 @@ def cut(run: Path) -> None:
 DAMAGE: dict[str, tuple[Callable[[Path], object], str, str]] = {
     "config edited": (edit("config.json", seed=5), "config.json", "was edited"),
     "config no JSON": (lambda run: (run / "config.json").write_text("{"), "config.json", "not valid JSON"),
-    "tensors": (lambda run: flip(run / NEWEST / "tensors.safetensors", 5000), NEWEST, "is not what was written"),
-    "state": (lambda run: flip(run / NEWEST / "state.json", 10), NEWEST, "is not what was written"),
+    "tensors": (
+        lambda run: flip(run / NEWEST / "tensors.safetensors", 5000),
+        NEWEST,
+        "has changed since it was written",
+    ),
+    "state": (lambda run: flip(run / NEWEST / "state.json", 10), NEWEST, "has changed since it was written"),
     "no digests": (lambda run: (run / NEWEST / "complete.json").unlink(), NEWEST, "is incomplete"),
     "frames": (lambda run: flip(run / "replay" / "frames.u8", 1000), "replay", r"frames.u8, frames 0 to 4\d"),
     "rewards": (lambda run: flip(run / "replay" / "rewards.f32", 9), "replay", "rewards.f32"),
@@ -83,7 +87,7 @@ DAMAGE: dict[str, tuple[Callable[[Path], object], str, str]] = {
     "log shorter": (cut, "eval.jsonl", "7 of the .* missing"),
     "log flipped": (lambda run: flip(run / "eval.jsonl", 14), "eval.jsonl", "are not what was written"),
     "log row": (garble_row, "train.jsonl", "row 2 cannot be read"),
-    "log longer": (append("timing.jsonl", b"{}\n"), "timing.jsonl", "3 bytes came after"),
+    "log longer": (append("timing.jsonl", b"{}\n"), "timing.jsonl", "3 bytes were written after"),
     "log gone": (lambda run: (run / "train.jsonl").unlink(), "train.jsonl", "is missing"),
     "status state": (edit("status.json", state="done"), "status.json", "must be one of .* got 'done'"),
     "status decisions": (edit("status.json", decisions=60), "status.json", "finished at decision 60, but .* at 40"),
@@ -123,10 +127,10 @@ NOTES: dict[str, tuple[Callable[[Path], object], str]] = {
     "temporary": (lambda run: (run / ".status.json.123").touch(), "left by a process that was killed"),
     "unfinished checkpoint": (lambda run: (run / "checkpoints/.writing-9").mkdir(), "left by a process"),
     "manifest": (lambda run: (run / "replay/.replay.json.9").touch(), "left by a process"),
-    "killed": (edit("status.json", state="running"), "no process holds the run"),
+    "killed": (edit("status.json", state="running"), "no process is using the run"),
     "other versions": (
         lambda run: (run / "versions.json").write_text('[{"torch": "1.0"}]'),
-        "need not be bit-exact",
+        "may not be bit-exact",
     ),
     "no versions": (lambda run: (run / "versions.json").write_text("["), "versions.json: note: cannot be read"),
     "replay discarded": (lambda run: shutil.rmtree(run / "replay"), "the run cannot be extended"),
@@ -169,8 +173,8 @@ def test_repairs_that_lose_nothing_resume_exactly(run: Path, capsys: pytest.Capt
     assert main(["verify", str(run), "--repair"]) == 0
     said = capsys.readouterr().out
     for words in (
-        ".config.json.7: was left by a process that was killed; repaired: removed",
-        f"{NEWEST}: checkpoint 000000040 is damaged: state.json is not what was written; repaired: removed",
+        ".config.json.7: was left behind by a killed process; repaired: removed",
+        f"{NEWEST}: checkpoint 000000040 is damaged: state.json has changed since it was written; repaired: removed",
         "status.json: the state is finished at decision 40, but the last checkpoint is at 30; repaired: ",
         "train.jsonl: ",
         "a resume drops them; repaired: truncated by",

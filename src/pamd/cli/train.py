@@ -144,7 +144,7 @@ def evaluate(
         env.close()
     with Display() as display:
         for complaint in trained.complaints:
-            display.say(f"{complaint}; evaluating the one before it")
+            display.say(f"{complaint}; evaluating the previous one")
     if json_:
         result = {"run": str(run), "checkpoint": trained.checkpoint, **row, "video": path and str(path)}
         sys.stdout.write(json.dumps(result) + "\n")

@@ -1,4 +1,4 @@
-"""From a config to a run directory: the loop, evaluation, checkpoints, logs."""
+"""Training: the loop, evaluation, checkpoints, logs and the run directory."""
 
 from __future__ import annotations
 

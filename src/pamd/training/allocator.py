@@ -1,4 +1,4 @@
-"""Keep freed memory: large short-lived tensors otherwise page-fault in anew at every update."""
+"""Memory allocator settings. Keeping freed memory avoids page faults for large short-lived tensors at every update."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ __all__ = ["keep_freed_memory", "return_freed_memory"]
 # From glibc's malloc.h.
 _M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3
 _LARGEST_MMAP_THRESHOLD = 32 * 2**20
-"""More than this glibc refuses on 64 bits."""
+"""The largest value that glibc accepts on 64-bit systems."""
 
 
 def keep_freed_memory() -> bool:
-    """Tell the C library so, for this process; False where it does not take such hints (not glibc)."""
+    """Tell the C library to keep freed memory in this process. Returns False if it cannot (not glibc)."""
     return _set(_LARGEST_MMAP_THRESHOLD, 2**31 - 1)
 
 
 def return_freed_memory() -> bool:
-    """Where glibc's own rule settles in a program of large tensors: what `keep_freed_memory` is measured against.
+    """Set the thresholds that glibc's default rule reaches with large tensors: the baseline for `keep_freed_memory`.
 
-    By that rule the first threshold follows the largest freed block, and the second is twice the first.
+    By default the mmap threshold follows the largest freed block, and the trim threshold is twice as large.
     """
     return _set(_LARGEST_MMAP_THRESHOLD, 2 * _LARGEST_MMAP_THRESHOLD)
 

@@ -1,4 +1,4 @@
-"""The model card of an export: a README.md that people and model hubs read."""
+"""The model card of an export: a README.md for readers and model hubs."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from pamd.types import Budget
 __all__ = ["PREVIEW", "CardFacts", "model_card"]
 
 PREVIEW = "replay.mp4"
-"""The video that a hub shows with a reinforcement-learning model."""
+"""The name of the video that a hub shows for a reinforcement learning model."""
 
 _ROWS = 12
-"""The largest number of evaluations in the table."""
+"""The maximum number of evaluations in the table."""
 
 _CITATION = """\
 ```bibtex
@@ -39,13 +39,13 @@ class CardFacts(NamedTuple):
     videos: Sequence[str]
     """Paths inside the export."""
     versions: Mapping[str, Any]
-    """Of the software that trained the agent."""
+    """Versions of the software that trained the agent."""
     repo: str | None = None
-    """OWNER/NAME on the hub, where the export is uploaded."""
+    """OWNER/NAME on the hub, if the export is uploaded."""
 
 
 def model_card(facts: CardFacts) -> str:
-    """The text of README.md: YAML front matter, results, videos, how to load."""
+    """Return the text of README.md: YAML front matter, results, videos and loading instructions."""
     parts = [
         _front_matter(facts),
         f"# {facts.config.label} on {_task(facts.config)}",
@@ -59,8 +59,8 @@ def model_card(facts: CardFacts) -> str:
         "## Training",
         _training(facts),
         "## Limits",
-        "The returns come from one run with one seed. They do not rank methods. The agent was trained on this task"
-        " alone, and this directory has no replay and no optimizer states, so training cannot be resumed from it.",
+        "The returns are from one run with one seed and cannot be used to rank methods. The agent was trained on this"
+        " task alone. This directory has no replay and no optimizer states, so training cannot be resumed from it.",
         "## Citation",
         _CITATION,
     ]
@@ -68,21 +68,21 @@ def model_card(facts: CardFacts) -> str:
 
 
 def _front_matter(facts: CardFacts) -> str:
-    """YAML. Every string is written as JSON, which is valid YAML for all characters of a name."""
+    """Return the YAML front matter. Strings are written as JSON, which is valid YAML for all characters."""
     task, label = _task(facts.config), facts.config.label
     tags = ["reinforcement-learning", "deep-reinforcement-learning", "pamd", task, label]
     lines = ["---", "library_name: pamd", "pipeline_tag: reinforcement-learning", "tags:"]
-    lines += [f"- {_quoted(tag)}" for tag in tags]
+    lines += [f"- {_quote(tag)}" for tag in tags]
     if facts.evaluations:
-        name = _quoted(task)
-        lines += ["model-index:", f"- name: {_quoted(label)}", "  results:", "  - task:"]
+        name = _quote(task)
+        lines += ["model-index:", f"- name: {_quote(label)}", "  results:", "  - task:"]
         lines += ["      type: reinforcement-learning", "      name: reinforcement-learning"]
         lines += ["    dataset:", f"      name: {name}", f"      type: {name}", "    metrics:"]
         for metric, prefix in (("mean_reward", ""), ("mean_reward, unseen backgrounds or noise", "unseen_")):
             value = _mean_and_std(facts.evaluations[-1], prefix, "+/-")
             if value:
-                lines += ["    - type: mean_reward", f"      value: {_quoted(value)}"]
-                lines += [f"      name: {_quoted(metric)}", "      verified: false"]
+                lines += ["    - type: mean_reward", f"      value: {_quote(value)}"]
+                lines += [f"      name: {_quote(metric)}", "      verified: false"]
     return "\n".join([*lines, "---"])
 
 
@@ -102,7 +102,7 @@ def _returns(facts: CardFacts) -> str:
     unseen = any("unseen_return_mean" in row for row in rows)
     head = ["decisions", "frames", "updates", "episodes", "return", *(["return, unseen"] if unseen else [])]
     lines = ["| " + " | ".join(head) + " |", "|" + "---:|" * len(head)]
-    for row in _thinned(rows):
+    for row in _select_rows(rows):
         cells = [f"{row[unit]:,}" for unit in Budget._fields] + [str(len(row.get("returns", [])))]
         cells += [_mean_and_std(row, prefix, "±") for prefix in ("", "unseen_")[: 1 + unseen]]
         lines.append("| " + " | ".join(cells) + " |")
@@ -134,7 +134,7 @@ def _loading(facts: CardFacts) -> str:
     source = '"path/to/this/directory"'
     if facts.repo is not None:
         lines.insert(1, "from huggingface_hub import snapshot_download\n")
-        source = f"snapshot_download({_quoted(facts.repo)})"
+        source = f"snapshot_download({_quote(facts.repo)})"
     lines += ["", f"trained = pamd.load({source})", "env = trained.make_env(seed=0)", "obs, _ = env.reset()"]
     lines += ["action = trained.act(obs)  # the policy's mode", "```"]
     extras = "lab,hub" if facts.repo is not None else "lab"
@@ -177,13 +177,13 @@ def _mean_and_std(row: Mapping[str, Any], prefix: str, sign: str) -> str:
     return f"{row[f'{prefix}return_mean']:.1f} {sign} {row[f'{prefix}return_std']:.1f}"
 
 
-def _thinned(rows: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
-    """At most `_ROWS` rows, evenly spread, the last among them."""
+def _select_rows(rows: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+    """Select at most `_ROWS` evenly spaced rows, including the last."""
     if len(rows) <= _ROWS:
         return list(rows)
     last = len(rows) - 1
     return [rows[round(i * last / (_ROWS - 1))] for i in range(_ROWS)]
 
 
-def _quoted(text: str) -> str:
+def _quote(text: str) -> str:
     return json.dumps(text, ensure_ascii=False)

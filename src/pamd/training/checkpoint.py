@@ -1,7 +1,7 @@
-"""Checkpoints: complete or absent, verified when read, and nothing in them can be executed.
+"""Checkpoints. They are written atomically, verified when read, and contain no executable code.
 
-checkpoints/000010000/ holds tensors.safetensors, state.json and complete.json with the digests of the two. It is
-written under another name, made durable, and renamed last.
+checkpoints/000010000/ holds tensors.safetensors, state.json, and complete.json with the digests of both. It is written
+under a temporary name, made durable, and then renamed.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _TENSORS, _STATE, _COMPLETE = "tensors.safetensors", "state.json", "complete.jso
 
 
 class Checkpoint(NamedTuple):
-    """What was saved, and where."""
+    """The content of a checkpoint and its path."""
 
     tensors: dict[str, Tensor]
     state: dict[str, Any]
@@ -36,7 +36,7 @@ class Checkpoint(NamedTuple):
 
 
 def write(directory: Path, decisions: int, tensors: Mapping[str, Tensor], state: Mapping[str, Any]) -> Path:
-    """Save a checkpoint; the last two are kept."""
+    """Save a checkpoint and delete all but the last two."""
     from safetensors.torch import save
 
     final = directory / f"{decisions:09d}"
@@ -51,20 +51,20 @@ def write(directory: Path, decisions: int, tensors: Mapping[str, Tensor], state:
         digests = {name: hashlib.sha256(data).hexdigest() for name, data in contents.items()}
         for name, data in {**contents, _COMPLETE: json.dumps(digests).encode()}.items():
             durable.write(temporary / name, data)
-        # A checkpoint of the same decision is there only after a resume at that very point; it holds the same.
+        # A checkpoint of the same decision exists only after a resume at that decision. It has the same content.
         remove_temporary(final)
         temporary.rename(final)
         durable.sync_directory(directory)
     except OSError as error:
         shutil.rmtree(temporary, ignore_errors=True)
-        raise ResourceError(f"cannot write a checkpoint in {directory}: {error}; the one before is intact") from None
+        raise ResourceError(f"cannot write a checkpoint in {directory}: {error}; the previous one is intact") from None
     for old in all_in(directory)[KEPT:]:
         remove_temporary(old)
     return final
 
 
 def newest(directory: Path) -> tuple[Checkpoint | None, list[str]]:
-    """The newest complete checkpoint, or None; and what is wrong with each newer one."""
+    """Return the newest complete checkpoint, or None, and the problems of all newer ones."""
     complaints: list[str] = []
     for path in all_in(directory):
         try:
@@ -75,7 +75,7 @@ def newest(directory: Path) -> tuple[Checkpoint | None, list[str]]:
 
 
 def read(path: Path) -> Checkpoint:
-    """The checkpoint in `path`. CheckpointError if it is incomplete."""
+    """Read the checkpoint in `path`. Raises CheckpointError if it is incomplete."""
     from safetensors import SafetensorError
     from safetensors.torch import load
 
@@ -86,19 +86,19 @@ def read(path: Path) -> Checkpoint:
         raise CheckpointError(f"checkpoint {path.name} is incomplete: {error}") from None
     for name, data in contents.items():
         if not isinstance(digests, dict) or hashlib.sha256(data).hexdigest() != digests.get(name):
-            raise CheckpointError(f"checkpoint {path.name} is damaged: {name} is not what was written")
+            raise CheckpointError(f"checkpoint {path.name} is damaged: {name} has changed since it was written")
     try:
         state, tensors = json.loads(contents[_STATE]), load(contents[_TENSORS])
     except (ValueError, RecursionError, SafetensorError, KeyError, RuntimeError, TypeError) as error:
         raise CheckpointError(f"checkpoint {path.name} is malformed: {error}") from None
     if not isinstance(state, dict):
-        raise CheckpointError(f"checkpoint {path.name} is malformed: {_STATE} holds no object")
+        raise CheckpointError(f"checkpoint {path.name} is malformed: {_STATE} does not contain an object")
     _check_name(path, state)
     return Checkpoint(tensors, state, path)
 
 
 def _check_name(path: Path, state: Mapping[str, Any]) -> None:
-    """A checkpoint under the name of another decision would be taken for newer, or older, than it is."""
+    """Check the name of a checkpoint, which determines its age."""
     budget = state.get("budget")
     decisions = budget.get("decisions") if isinstance(budget, dict) else None
     if decisions != int(path.name):
@@ -106,7 +106,7 @@ def _check_name(path: Path, state: Mapping[str, Any]) -> None:
 
 
 def all_in(directory: Path) -> list[Path]:
-    """The checkpoints, complete or not, newest first. Other names and links are passed over."""
+    """List all checkpoints, newest first, including incomplete ones. Other names and links are ignored."""
     if not directory.is_dir() or directory.is_symlink():
         return []
     found = [p for p in directory.iterdir() if re.fullmatch(r"[0-9]{9,18}", p.name) and not p.is_symlink()]

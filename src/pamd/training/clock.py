@@ -1,4 +1,4 @@
-"""When things are due, and where the time goes."""
+"""Schedules and timing."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ __all__ = ["Every", "Stopwatch"]
 
 @dataclass(frozen=True)
 class Every:
-    """Due at every multiple of a period; at zero too."""
+    """Due at every multiple of a period, including zero."""
 
     period: int
 
@@ -36,9 +36,9 @@ class Stopwatch:
             self._seconds[name] = self._seconds.get(name, 0.0) + time.perf_counter() - start
 
     def read(self) -> tuple[float, dict[str, float]]:
-        """The whole time since the last reading and its share of each section; starts anew.
+        """Return the time since the last reading and the share of each section, and reset the watch.
 
-        The share `cpu` is the processor time of the whole process: 1 for each core that was busy all the time.
+        The share `cpu` is the processor time of the process: 1 for each fully used core.
         """
         now, cpu = time.perf_counter(), time.process_time()
         whole, seconds = now - self._began, {**self._seconds, "cpu": cpu - self._cpu}

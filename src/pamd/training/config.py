@@ -1,4 +1,4 @@
-"""Everything that a run is, as data."""
+"""The config of a run."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ __all__ = ["EvaluateUnit", "Runtime", "TrainConfig", "config_text", "prepare", "
 EvaluateUnit = Literal["decisions", "episodes"]
 
 LAYOUT = 2
-"""The layout of config.json. Another one is refused."""
+"""The version of the config.json layout. Other versions are refused."""
 
 
 @dataclass(frozen=True)
 class Runtime:
-    """How a run is executed. None of it changes what is computed, so none of it names the run."""
+    """How a run is executed. These settings do not affect results and are not part of the run name."""
 
     device: str = "auto"
     """cpu, cuda, or auto: CUDA if it is available"""
@@ -54,9 +54,9 @@ class Runtime:
 
 @dataclass(frozen=True)
 class TrainConfig:
-    """One run. Budgets are in decisions; a decision is `env.action_repeat` simulator frames.
+    """The config of one run. Budgets are in decisions; a decision takes `env.action_repeat` simulator frames.
 
-    Every value that a run uses is in this record, defaults included.
+    It contains every setting of a run, including defaults.
     """
 
     env: EnvConfig
@@ -64,28 +64,28 @@ class TrainConfig:
     method: Method
     learner: LearnerPart
     schedule: Schedule = "sequential"
-    """Critic and representation one after the other, or in one backward pass."""
+    """Whether critic and representation are updated one after the other or in one backward pass."""
     isolate_metric: bool = False
-    """A second encoder learns from the metric loss alone; the agent itself learns without the metric."""
+    """Train a second encoder with the metric loss only. The agent itself learns without the metric."""
     precision: Precision = "float32"
-    """Of an update's forward passes. bfloat16 pays where the hardware computes in it: most GPUs, few CPUs."""
+    """The precision of forward passes in updates. bfloat16 is faster with hardware support: most GPUs, few CPUs."""
     scale: str = "paper"
-    """The name of the scale that the sizes were taken from."""
+    """The scale that the sizes were taken from."""
     seed: int = 0
-    """Of weights, environment, replay and exploration."""
+    """The seed of weights, environment, replay and exploration."""
     decisions: int = 1_000_000
     """The budget. A run can be extended, so the budget is not part of the run's identity."""
     replay: ReplayConfig = field(default_factory=ReplayConfig)
     evaluate_every: int = 10_000
-    """Decisions, or training episodes, between evaluations."""
+    """The number of decisions, or training episodes, between evaluations."""
     evaluate_unit: EvaluateUnit = "decisions"
-    """What `evaluate_every` counts."""
+    """The unit of `evaluate_every`."""
     evaluate_episodes: int = 10
-    """Episodes of an evaluation."""
+    """The number of episodes per evaluation."""
     checkpoint_every: int = 10_000
-    """Decisions between checkpoints."""
+    """The number of decisions between checkpoints."""
     log_every: int = 500
-    """Decisions between rows of the log."""
+    """The number of decisions between log rows."""
     runtime: Runtime = field(default_factory=Runtime)
 
     def __post_init__(self) -> None:
@@ -95,18 +95,18 @@ class TrainConfig:
         check_whole("training", "seed", self.seed, 0)
         object.__setattr__(self, "env", resolve_env(self.env))
         object.__setattr__(self, "method", self.method.resolved)
-        _ = self.agent  # its own checks
+        _ = self.agent  # The record checks its own values.
         self._check_observations()
         self._check_sizes()
 
     @property
     def agent(self) -> AgentConfig:
-        """What the agent is made of."""
+        """The config of the agent."""
         return AgentConfig(self.encoder, self.method, self.learner, self.schedule, self.isolate_metric, self.precision)
 
     @property
     def label(self) -> str:
-        """The method as tables call it: "simsr+pamd", "sac", "drqv2:simsr+pamd"."""
+        """The name of the method in tables: "simsr+pamd", "sac", "drqv2:simsr+pamd"."""
         learner, method = self.learner.name, self.method.name
         if method == "none":
             return learner
@@ -142,7 +142,7 @@ class TrainConfig:
 
 
 def prepare(config: TrainConfig, report: Report | None = None) -> TrainConfig:
-    """`config` with the videos of its distractor chosen and named by content, so that the run means no others."""
+    """Choose the videos of the distractor and store their digests in the config, so that a resume uses the same."""
     env = prepare_env(config.env, report)
     if env.distractor is not None and env.distractor.split != "train":
         raise ConfigError("training: env.distractor.split must be train; evaluation shows the unseen videos by itself")
@@ -150,7 +150,7 @@ def prepare(config: TrainConfig, report: Report | None = None) -> TrainConfig:
 
 
 def run_name(config: TrainConfig) -> str:
-    """task_method_seed_hash: the same for the same computation, with any runtime and budget."""
+    """Return task_method_seed_hash. The name does not depend on the runtime and the budget."""
     digest = identity_digest(identity(config))
     beside = config.env.distractor or config.env.noise
     task = config.env.task + (f"+{beside.name}" if beside else "")
@@ -159,18 +159,18 @@ def run_name(config: TrainConfig) -> str:
 
 
 def identity(config: TrainConfig) -> dict[str, Any]:
-    """What makes two runs the same computation, as plain data."""
+    """Return the settings that determine the computation, as plain data."""
     return tree_identity(to_tree(config))
 
 
 def config_text(config: TrainConfig) -> str:
-    """The text of a run's config.json."""
+    """Return the text of config.json."""
     tree = {"layout": LAYOUT, "pamd": __version__, **to_tree(config)}
     return json.dumps(tree, indent=2, sort_keys=True) + "\n"
 
 
 def read_config(path: Path) -> TrainConfig:
-    """The config in a file: a run's config.json, or one written by hand."""
+    """Read the config of a run, or one written by hand."""
     try:
         tree = json.loads(durable.read(path))
     except OSError as error:
@@ -181,9 +181,9 @@ def read_config(path: Path) -> TrainConfig:
 
 
 def parse_config(tree: Any, what: str) -> TrainConfig:
-    """The config in a JSON tree of the present layout."""
+    """Parse a config from a JSON tree of the current layout."""
     if not isinstance(tree, dict):
-        raise ConfigError(f"{what} must hold a JSON object, got {type(tree).__name__}")
+        raise ConfigError(f"{what} must contain a JSON object, got {type(tree).__name__}")
     if tree.get("layout") != LAYOUT:
         layout, version = tree.get("layout", 1), tree.get("pamd", "0.1.0")
         raise ConfigError(

@@ -1,4 +1,4 @@
-"""`pamd export`: a trained agent as a small directory that can be published."""
+"""Export a trained agent as a small directory for publication."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ _VIDEO = re.compile(r"(evaluated-)?([0-9]{9,18})\.mp4")
 
 
 def export_run(run: str | Path, directory: str | Path, *, repo: str | None = None) -> Path:
-    """Write the newest whole checkpoint of a run as weights, config, evaluations, videos and a model card.
+    """Export the newest complete checkpoint of a run: weights, config, evaluations, videos and a model card.
 
-    `directory` must be new or empty. It is complete or absent: it is written under another name and renamed last.
+    `directory` must be new or empty. It is written under a temporary name and then renamed, so it is never incomplete.
     `repo` is the OWNER/NAME that the model card names.
     """
     final = Path(directory)
@@ -42,7 +42,7 @@ def export_run(run: str | Path, directory: str | Path, *, repo: str | None = Non
             (temporary / name).parent.mkdir(parents=True, exist_ok=True)
             durable.write(temporary / name, content)
         final.parent.mkdir(parents=True, exist_ok=True)
-        temporary.rename(final)  # replaces an empty directory
+        temporary.rename(final)  # This also replaces an empty directory.
         durable.sync_directory(final.absolute().parent)
     except OSError as error:
         raise ResourceError(f"cannot write the export {final}: {error}") from None
@@ -60,11 +60,11 @@ def _check_new(directory: Path) -> None:
 
 
 def _files(run: RunDirectory, repo: str | None) -> dict[str, bytes]:
-    """The content of every file of the export, by its path."""
+    """Return the content of each file of the export, by path."""
     trained = load(run.path)
     saved = checkpoint.read(run.checkpoints / trained.checkpoint)
     budget = read_progress(saved).budget
-    config = _published(trained.config)
+    config = _portable_config(trained.config)
     text = config_text(config)
     weights = weights_file(
         trained.agent.weights(),
@@ -86,8 +86,8 @@ def _files(run: RunDirectory, repo: str | None) -> dict[str, bytes]:
     }
 
 
-def _published(config: TrainConfig) -> TrainConfig:
-    """The config without what belongs to the machine: how the run was executed, and where the videos are."""
+def _portable_config(config: TrainConfig) -> TrainConfig:
+    """Return the config without machine-specific values: the runtime and the video directory."""
     distractor = config.env.distractor
     if distractor is not None and distractor.train:
         distractor = dataclasses.replace(distractor, videos=None)
@@ -96,7 +96,7 @@ def _published(config: TrainConfig) -> TrainConfig:
 
 
 def _videos(directory: Path, decisions: int) -> dict[str, Path]:
-    """The videos up to the checkpoint, by their path in the export; the newest is the preview."""
+    """Return the videos up to the checkpoint, by their path in the export. The newest is the preview."""
     if not directory.is_dir() or directory.is_symlink():
         return {}
     found = [(int(match[2]), path) for path in directory.iterdir() if (match := _VIDEO.fullmatch(path.name))]
@@ -108,7 +108,7 @@ def _videos(directory: Path, decisions: int) -> dict[str, Path]:
 
 
 def _versions(run: Path) -> dict[str, Any]:
-    """The newest entry of versions.json; {} where none can be read."""
+    """Return the newest entry of versions.json, or {} if it cannot be read."""
     try:
         return dict(json.loads(durable.read(run / "versions.json"))[-1])
     except (OSError, ValueError, TypeError, LookupError, RecursionError):

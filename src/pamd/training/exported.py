@@ -1,6 +1,6 @@
-"""The weights of an export: one safetensors file whose metadata states the config that they fit.
+"""The weights of an export: one safetensors file with the digest of its config in the metadata.
 
-Links are followed here, unlike in a run directory: the cache of a model hub consists of links.
+Unlike in a run directory, links are followed, because the cache of a model hub consists of links.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ from pamd.version import __version__
 __all__ = ["WEIGHTS", "Exported", "is_export", "read_export", "weights_file"]
 
 WEIGHTS = "model.safetensors"
-"""The name that model hubs expect. A run directory has no such file."""
+"""The file name that model hubs expect. Run directories do not contain it."""
 
 
 @dataclass(frozen=True)
 class Exported:
-    """What an export holds besides its model card."""
+    """The content of an export without the model card."""
 
     config: TrainConfig
     weights: dict[str, Tensor]
@@ -39,7 +39,7 @@ class Exported:
 
 
 def is_export(path: Path) -> bool:
-    """Whether `path` was written by `pamd export`."""
+    """Return whether `path` was written by `pamd export`."""
     return (path / WEIGHTS).is_file()
 
 
@@ -51,7 +51,7 @@ def weights_file(
     action_dim: int,
     budget: Budget,
 ) -> bytes:
-    """The content of `WEIGHTS`; `tree` is the content of the export's config.json."""
+    """Return the content of `WEIGHTS`. `tree` is the content of the export's config.json."""
     from safetensors.torch import save
 
     described = {
@@ -66,13 +66,13 @@ def weights_file(
 
 
 def read_export(path: Path) -> Exported:
-    """The export in `path`. CheckpointError if its files are damaged or do not belong together."""
+    """Read the export in `path`. Raises CheckpointError if its files are damaged or do not belong together."""
     from safetensors import SafetensorError, safe_open
 
     try:
         with safe_open(path / WEIGHTS, framework="pt") as file:
             metadata = file.metadata() or {}
-            weights = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118  It is not a mapping.
+            weights = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118  The file object is not a mapping.
     except (OSError, SafetensorError, ValueError, KeyError, RuntimeError, TypeError) as error:
         raise CheckpointError(f"{path / WEIGHTS} cannot be read: {error}") from None
     if "pamd" not in metadata:
@@ -91,13 +91,15 @@ def read_export(path: Path) -> Exported:
     for number in (*shape, action_dim, *budget):
         check_whole(WEIGHTS, "every size and count", number, 0)
     if _digest(tree) != digest:
-        raise CheckpointError(f"{path / 'config.json'} was edited after the export: the weights are of another config")
+        raise CheckpointError(
+            f"{path / 'config.json'} was edited after the export: the weights belong to another config"
+        )
     return Exported(config, weights, shape, action_dim, budget)
 
 
 def _digest(tree: Mapping[str, Any]) -> str:
-    """The digest of the config as it is written, which a later version with more fields also finds."""
+    """Return the digest of the config as written. It stays valid if a later version adds fields."""
     try:
         return identity_digest(tree_identity(tree))
-    except (KeyError, TypeError):  # a field was removed, and the parsed config has its default
+    except (KeyError, TypeError):  # A field was removed from the file, and the parsed config has its default.
         return ""

@@ -1,4 +1,4 @@
-"""What does not belong into a run directory: files that a killed process was writing, and links to elsewhere."""
+"""Files that do not belong in a run directory: temporary files of killed processes, and symbolic links."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ _TEMPORARIES = (
 
 
 def temporaries(run: Path) -> list[Path]:
-    """What a killed process left of files and checkpoints that it was replacing."""
+    """List the temporary files and checkpoints that killed processes left behind."""
     return sorted(path for pattern in _TEMPORARIES for path in run.glob(pattern))
 
 
 def remove_temporary(path: Path) -> None:
-    """Delete a temporary. Only under the lock: those of a live run are in use."""
+    """Delete a temporary file. The caller must hold the lock, because a live run uses its temporary files."""
     if path.is_dir() and not path.is_symlink():
         shutil.rmtree(path, ignore_errors=True)
     else:
@@ -36,7 +36,7 @@ def remove_temporary(path: Path) -> None:
 
 
 def links(run: Path) -> list[Path]:
-    """The symbolic links in a run directory. They are not followed."""
+    """List the symbolic links in a run directory. They are not followed."""
     return sorted(
         Path(folder) / name
         for folder, folders, files in os.walk(run)
@@ -46,7 +46,7 @@ def links(run: Path) -> list[Path]:
 
 
 def refuse_linked_directories(run: Path) -> None:
-    """RunError if a directory of the run is a link: its files would lie outside the run."""
+    """Raise RunError if a directory of the run is a link, because its files would be outside the run."""
     for name in _DIRECTORIES:
         if (run / name).is_symlink():
-            raise RunError(f"{run / name} is a symbolic link; a run directory must hold its own files")
+            raise RunError(f"{run / name} is a symbolic link; a run directory must contain its own files")

@@ -1,7 +1,7 @@
-"""Logs: JSON lines that an interrupted run continues to the byte; TensorBoard and wandb as mirrors of them.
+"""Logs: JSON lines that a resumed run continues byte for byte, with copies for TensorBoard and wandb.
 
-train.jsonl and eval.jsonl hold only what the config determines. All wall-clock times are in timing.jsonl. A checkpoint
-keeps the length and the digest of each file, so that a resume continues exactly the rows that were written.
+train.jsonl and eval.jsonl contain only values that the config determines. All wall-clock times are in timing.jsonl. A
+checkpoint stores the length and digest of each file, so that a resume continues exactly the rows that were written.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ LOGS = ("train", "eval", "timing")
 
 
 class Logs:
-    """Appends rows. `state` and `restore` make them part of a checkpoint."""
+    """Appends rows to the logs. `state` and `restore` make them part of a checkpoint."""
 
     def __init__(self, run: RunDirectory) -> None:
         self._paths = {name: run.path / f"{name}.jsonl" for name in LOGS}
@@ -37,13 +37,13 @@ class Logs:
     def begin(self) -> None:
         """Start with empty files."""
         for path in self._paths.values():
-            with _explained(path):
+            with _convert_errors(path):
                 durable.write(path, b"")
 
     def write(self, name: str, row: Mapping[str, Any]) -> None:
-        """One row of train, eval or timing; it carries the budget."""
+        """Write one row of train, eval or timing, including the budget."""
         data = (json.dumps(row) + "\n").encode()
-        with _explained(self._paths[name]):
+        with _convert_errors(self._paths[name]):
             durable.append(self._paths[name], data)
         self._lengths[name] += len(data)
         self._digests[name].update(data)
@@ -51,29 +51,29 @@ class Logs:
             mirror(name, row)
 
     def state(self) -> dict[str, dict[str, Any]]:
-        """The length and the digest of each file, once its content is durable."""
+        """Make all files durable and return their lengths and digests."""
         for name, path in self._paths.items():
-            with _explained(path):
+            with _convert_errors(path):
                 length, wanted = durable.sync(path), self._lengths[name]
             if length != wanted:
                 raise RunError(f"{path} has {length} bytes, but {wanted} were written: another process changed it")
         return {name: {"bytes": self._lengths[name], "sha256": self._digests[name].hexdigest()} for name in LOGS}
 
     def restore(self, state: Mapping[str, Mapping[str, Any]]) -> None:
-        """Cut each file back to what it was at a checkpoint. RunError if that is not there any more."""
+        """Truncate each file to its length at a checkpoint. Raises RunError if the earlier content has changed."""
         for name, path in self._paths.items():
             rows, _ = split_log(path, state[name])
-            with _explained(path):
+            with _convert_errors(path):
                 os.truncate(path, len(rows))
             self._lengths[name], self._digests[name] = len(rows), hashlib.sha256(rows)
 
 
 def split_log(path: Path, entry: Mapping[str, Any]) -> tuple[bytes, bytes]:
-    """The rows up to a checkpoint, and what came after. RunError if the rows are not those that `entry` describes.
+    """Return the rows up to a checkpoint and the rest. Raises RunError if the rows do not match `entry`.
 
-    `entry` is the log's length and digest in the state of the checkpoint.
+    `entry` holds the log's length and digest at the checkpoint.
     """
-    with _explained(path):
+    with _convert_errors(path):
         content = durable.read(path)
     length = entry["bytes"]
     if len(content) < length:
@@ -81,13 +81,13 @@ def split_log(path: Path, entry: Mapping[str, Any]) -> tuple[bytes, bytes]:
         raise RunError(f"{path} is damaged: {missing} of the {length} bytes at the checkpoint are missing")
     rows = content[:length]
     if hashlib.sha256(rows).hexdigest() != entry["sha256"]:
-        raise RunError(f"{path} is damaged: its first {length} bytes are not what was written")
+        raise RunError(f"{path} is damaged: its first {length} bytes have changed since they were written")
     return rows, content[length:]
 
 
 @contextmanager
-def _explained(path: Path) -> Iterator[None]:
-    """Turn an OSError about `path` into an error of ours."""
+def _convert_errors(path: Path) -> Iterator[None]:
+    """Convert an OSError for `path` to a RunError."""
     try:
         yield
     except FileNotFoundError:
@@ -119,15 +119,15 @@ def _tensorboard(directory: Path) -> Any:
     path = directory / f"events.out.tfevents.{int(time.time())}.{platform.node()}.{os.getpid()}"
 
     def write(event: Any) -> None:
-        # Not by TensorBoard's own writer: it has a thread, whose error on a full disk nobody can catch.
-        with _explained(path), open(path, "ab") as file:
+        # TensorBoard's own writer uses a thread, whose errors on a full disk cannot be caught.
+        with _convert_errors(path), open(path, "ab") as file:
             RecordWriter(file).write(event.SerializeToString())
 
     def mirror(name: str, row: Mapping[str, Any]) -> None:
         values = [Summary.Value(tag=tag, simple_value=value) for tag, value in _scalars(name, row).items()]
         write(Event(wall_time=time.time(), step=row["decisions"], summary=Summary(value=values)))
 
-    with _explained(directory):
+    with _convert_errors(directory):
         directory.mkdir(exist_ok=True)
     write(Event(wall_time=time.time(), file_version="brain.Event:2"))
     return mirror

@@ -1,4 +1,4 @@
-"""The loop: evaluate, save, act, step, update. What it holds is in `session`."""
+"""The training loop: evaluate, save, act, step, update. Its state is in `session`."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ __all__ = ["Observer", "decide", "learn", "resume", "train"]
 
 
 class Observer(Protocol):
-    """What watches a run: a progress display."""
+    """Receives the progress of a run, for example to display it."""
 
     def progress(self, session: Session) -> None:
         """Called after every decision."""
@@ -46,14 +46,14 @@ class _Nobody:
 
 
 def train(config: TrainConfig, root: str | Path = "runs", observer: Observer | None = None) -> Path:
-    """Train, and return the run directory. An interrupted run of the same config continues.
+    """Train and return the run directory. An interrupted run of the same config is resumed.
 
-    A finished run of the same config with a smaller budget is extended to this one.
+    A finished run of the same config with a smaller budget is extended.
     """
     config, watching = prepare(config), observer or _Nobody()
     directory = Path(root) / run_name(config)
     if not directory.exists():
-        check_run(config, directory)  # A run that is refused leaves no directory.
+        check_run(config, directory)  # A refused run must not leave a directory.
     run = RunDirectory.create(Path(root), config)
     if run.config.decisions > config.decisions and not run.finished:
         watching.say(f"{run.path} has a larger budget and continues to {run.config.decisions} decisions")
@@ -67,10 +67,12 @@ def resume(
     *,
     decisions: int | None = None,
 ) -> Path:
-    """Continue the run in `path` from its newest complete checkpoint; `decisions` raises its budget."""
+    """Resume the run in `path` from its newest complete checkpoint. `decisions` raises its budget."""
     run = RunDirectory.open(Path(path), runtime)
     if decisions is not None and decisions < run.config.decisions:
-        raise ConfigError(f"{path} has a budget of {run.config.decisions} decisions; it cannot shrink to {decisions}")
+        raise ConfigError(
+            f"{path} has a budget of {run.config.decisions} decisions; it cannot be lowered to {decisions}"
+        )
     run.extend(decisions or run.config.decisions)
     return _run(run, observer or _Nobody())
 
@@ -100,7 +102,7 @@ def _run(run: RunDirectory, observer: Observer) -> Path:
 
 
 def _open(run: RunDirectory, threads: int, observer: Observer) -> Session:
-    """The session at its beginning or at its newest checkpoint. A new run that is refused leaves no directory."""
+    """Start a session, or restore it from its newest checkpoint. A refused new run leaves no directory."""
     session = None
     try:
         refuse_linked_directories(run.path)
@@ -111,7 +113,7 @@ def _open(run: RunDirectory, threads: int, observer: Observer) -> Session:
         _begin_or_restore(session, observer)
         run.write_versions()
     except BaseException:
-        # What is refused before it begins changes nothing: an older run keeps its status.
+        # A refused run changes nothing: an existing run keeps its status.
         if session is not None:
             session.close()
         run.remove()
@@ -120,9 +122,9 @@ def _open(run: RunDirectory, threads: int, observer: Observer) -> Session:
 
 
 def _make_room(run: RunDirectory) -> None:
-    """Enlarge the replay of a run whose budget has been raised, and store the budget."""
+    """Enlarge the replay of a run whose budget was raised, and store the new budget."""
     if run.config.decisions > RunDirectory.open(run.path).config.decisions:
-        # The replay first: stopped between the two, the run still fits its config.
+        # The replay is enlarged first, so that the run matches its config after a kill between the two steps.
         if checkpoint.all_in(run.checkpoints):
             Replay.grow(run.replay, replay_plan(run.config)[0].capacity)
         run.write_config()
@@ -134,7 +136,7 @@ def _begin_or_restore(session: Session, observer: Observer) -> None:
         try:
             session.restore(checkpoint.read(path))
         except CheckpointError as error:
-            observer.say(f"{error}; using the one before it")
+            observer.say(f"{error}; using the previous checkpoint")
             continue
         observer.say(f"resuming {session.run.path} from checkpoint {path.name}")
         return
@@ -154,10 +156,10 @@ def _loop(session: Session, observer: Observer, stop: Stop) -> None:
         decisions, last = session.budget.decisions, session.budget.decisions >= config.decisions
         if (_evaluation_due(session) or last) and session.evaluated_at != decisions and not stop.asked:
             _evaluate(session, clock, stop, last)
-            if last:  # A run that was stopped right here has saved already, without this evaluation.
+            if last:  # A run that was stopped here has already saved a checkpoint, without this evaluation.
                 saved_at = -1
         if decisions != saved_at and (checkpoint_due(decisions) or session.replay.needs_sync or last or stop.asked):
-            _check_finite(session)  # what is saved must be from before a divergence
+            _check_finite(session)  # Do not save a diverged state.
             with clock.section("checkpoint"):
                 session.save()
             saved_at = decisions
@@ -168,20 +170,20 @@ def _loop(session: Session, observer: Observer, stop: Stop) -> None:
             return
         decide(session, clock)
         learn(session, clock)
-        _say_once(session, observer)
+        _show_warnings(session, observer)
         observer.progress(session)
 
 
 def _evaluation_due(session: Session) -> bool:
-    """Whether an evaluation is due now. Counted in episodes, it is due before a training episode begins."""
+    """Return whether an evaluation is due. If episodes are counted, it is due only before a training episode begins."""
     due = Every(session.config.evaluate_every)
     if session.config.evaluate_unit == "decisions":
         return due(session.budget.decisions)
     return session.episode_length == 0 and due(session.env.episode)
 
 
-def _say_once(session: Session, observer: Observer) -> None:
-    """Show the warnings of the meters, each kind once. The first word of a warning is its kind."""
+def _show_warnings(session: Session, observer: Observer) -> None:
+    """Show each kind of warning once. The kind is the first word of a warning."""
     for warning in session.warnings:
         kind = warning.partition(":")[0]
         if kind not in session.warned:
@@ -212,7 +214,7 @@ def decide(session: Session, clock: Stopwatch) -> None:
 
 
 def learn(session: Session, clock: Stopwatch) -> None:
-    """The updates that this decision brings, and a row of the log where one is due."""
+    """Run the updates of this decision, and write a log row if one is due."""
     learner, decisions, batch = session.config.learner.options, session.budget.decisions, None
     for _ in range(learner.updates_due(decisions)):
         with clock.section("sample"):
@@ -221,11 +223,11 @@ def learn(session: Session, clock: Stopwatch) -> None:
             metrics = session.agent.update(batch, decisions)
         session.budget = session.budget._replace(updates=session.budget.updates + 1)
         session.metrics.update(metrics)
-        # On CUDA, reading values at every update would stall the device; there it waits for a row or a checkpoint.
+        # On CUDA, reading values at every update would stall the device. They are read for a log row or a checkpoint.
         if session.device.type == "cpu":
             _check_finite(session)
     if decisions % session.config.log_every == 0 and session.budget.updates:
-        # If this decision made no update, a separate batch is drawn: the same one after a resume.
+        # If this decision made no update, a separate batch is drawn. It is the same one after a resume.
         rng = np.random.default_rng([session.config.seed, 2, decisions])
         _log_update(session, clock, session.sample(rng) if batch is None else batch)
 

@@ -1,4 +1,4 @@
-"""The memory and disk of a run, forecast before its directory exists."""
+"""Forecast the memory and disk of a run before its directory is created."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ from pamd.training.session import device_of, replay_plan
 __all__ = ["Needs", "check_run", "check_weights", "run_needs"]
 
 ACTIONS = 1
-"""The least number of actions: the task's own is known only after it has been built, and changes little."""
+"""A lower bound of the action dimension. The actual one is known only after the task is built and matters little."""
 THREADS_PER_CORE = 4
-"""More threads than this many per core only wait for one another."""
+"""The maximum number of threads per core. More threads would only wait for each other."""
 
 _WIDTHS = (
     "learner.options.hidden",
@@ -44,18 +44,18 @@ _FIELDS = {
     "checkpoints": _WIDTHS,
     "batch": ("learner.options.batch", "env.size", "env.frame_stack", "encoder.options.filters"),
 }
-"""The fields that decide each share."""
+"""The config fields that determine each share."""
 
 
 class Needs(NamedTuple):
-    """Bytes that a run takes at least, by what takes them."""
+    """The minimum number of bytes that a run requires, by purpose."""
 
     memory: dict[str, int]
     disk: dict[str, int]
 
 
 def check_run(config: TrainConfig, directory: Path) -> None:
-    """ResourceError, with the forecast, where this machine cannot hold the run that is in `directory` or will be."""
+    """Raise ResourceError with the forecast if there is not enough memory or disk for the run in `directory`."""
     cores, threads = os.cpu_count() or 1, config.runtime.threads
     if threads is not None and threads > THREADS_PER_CORE * cores:
         most = f"{THREADS_PER_CORE * cores} on a machine with {cores} cores"
@@ -67,12 +67,12 @@ def check_run(config: TrainConfig, directory: Path) -> None:
 
 
 def _size(saved: Path) -> int:
-    """Bytes of a checkpoint, also if a file or a link is in its place."""
+    """Return the size of a checkpoint in bytes, even if it is a file or a link instead of a directory."""
     return sum(file.lstat().st_size for file in saved.iterdir()) if saved.is_dir() else 0
 
 
 def run_needs(config: TrainConfig) -> Needs:
-    """The forecast: replay, networks with gradients and optimizer states, the largest batch, and checkpoints."""
+    """Forecast the size of replay, networks with gradients and optimizer states, the largest batch, and checkpoints."""
     channels, *rest = least_shape(config.env)
     capacity, margin = replay_plan(config)
     dtype = "float32" if observes_states(config.env.task) else "uint8"
@@ -82,12 +82,12 @@ def run_needs(config: TrainConfig) -> Needs:
     memory = {"replay": replay.bytes_memory, "checkpoints": saved}
     if device_of(config.runtime.device).type == "cpu":
         memory |= {"networks": saved + sizes.gradients, "batch": _batch(config, sizes.features)}
-    # While a new checkpoint is written, the kept ones are still there.
+    # The kept checkpoints still exist while a new one is written.
     return Needs(memory, {"replay": replay.bytes_disk, "checkpoints": (checkpoint.KEPT + 1) * saved})
 
 
 class _Sizes(NamedTuple):
-    """Bytes of the networks, and the number of features of the encoder."""
+    """The bytes of the networks, and the feature dimension of the encoder."""
 
     weights: int
     gradients: int
@@ -98,23 +98,25 @@ class _Sizes(NamedTuple):
 def check_weights(
     config: TrainConfig, weights: Mapping[str, torch.Tensor], observation_shape: tuple[int, ...], action_dim: int
 ) -> None:
-    """CheckpointError unless the networks take as many bytes as `weights`. Nothing is allocated to find that out."""
+    """Raise CheckpointError unless the networks have as many bytes as `weights`. This allocates no memory."""
     expected, given = _sizes(config, observation_shape, action_dim).weights, _bytes(weights.values())
     if expected != given:
-        raise CheckpointError(f"the networks of the config take {expected:,} bytes, got weights of {given:,}")
+        raise CheckpointError(f"the networks of the config have {expected:,} bytes, got {given:,} bytes of weights")
 
 
 def _sizes(config: TrainConfig, observation_shape: tuple[int, ...], action_dim: int) -> _Sizes:
-    """The sizes of the networks. They are linear in the members of the ensemble, so two members tell them all."""
+    """Return the sizes of the networks. They are linear in the ensemble size, so two members determine them."""
     agent, members = config.agent, config.method.ensemble
     if members <= 2:
-        return _outlined(config, agent, observation_shape, action_dim)
+        return _build_on_meta(config, agent, observation_shape, action_dim)
     fewer = (dataclasses.replace(agent, method=dataclasses.replace(agent.method, ensemble=n)) for n in (1, 2))
-    one, two = (_outlined(config, made, observation_shape, action_dim) for made in fewer)
+    one, two = (_build_on_meta(config, made, observation_shape, action_dim) for made in fewer)
     return _Sizes(*(a + (members - 1) * (b - a) for a, b in zip(one, two, strict=True)))
 
 
-def _outlined(config: TrainConfig, agent: AgentConfig, observation_shape: tuple[int, ...], action_dim: int) -> _Sizes:
+def _build_on_meta(
+    config: TrainConfig, agent: AgentConfig, observation_shape: tuple[int, ...], action_dim: int
+) -> _Sizes:
     try:
         with torch.device("meta"), _WithoutValues():
             parts = build_parts(agent, observation_shape, action_dim)
@@ -127,17 +129,17 @@ def _outlined(config: TrainConfig, agent: AgentConfig, observation_shape: tuple[
     return _Sizes(
         weights=_bytes(parts.modules().state_dict().values()),
         gradients=_bytes({id(p): p for p in stepped}.values()),
-        moments=2 * _bytes(stepped),  # Adam's, in each optimizer that steps the parameter
+        moments=2 * _bytes(stepped),  # Adam's moments, in each optimizer that updates the parameter
         features=parts.representation.encoder.feature_dim,
     )
 
 
 _ELEMENTWISE = (torch.log, torch.Tensor.log)
-"""Functions that keep the shape, and that torch computes slowly where there are no values."""
+"""Functions that keep the shape and are slow in torch on the meta device."""
 
 
 class _WithoutValues(TorchFunctionMode):
-    """Refuses a tensor that is larger than the memory, and computes no orthogonal weights: only shapes matter."""
+    """Refuses tensors that are larger than the memory, and skips orthogonal initialization: only shapes matter."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -156,7 +158,7 @@ class _WithoutValues(TorchFunctionMode):
 
 
 def _batch(config: TrainConfig, features: int) -> int:
-    """A batch as bytes and as floats, and its features, for the states and for the next states."""
+    """Return the bytes of a batch as uint8 and float32, and its features, for states and next states."""
     pixels = math.prod(least_shape(config.env))
     batch: int = config.learner.options.batch
     return 2 * batch * (pixels + 4 * pixels + 4 * features)
@@ -180,7 +182,7 @@ def _check(config: TrainConfig, what: str, needs: Mapping[str, int], available: 
 
 
 def _values(config: TrainConfig, names: tuple[str, ...]) -> str:
-    """The fields of that name which `config` has, with their values, as `--set` names them."""
+    """Format the fields that `config` has, and their values, in the syntax of `--set`."""
     found = []
     for name in names:
         value: Any = to_tree(config)

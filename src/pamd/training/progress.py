@@ -1,4 +1,4 @@
-"""How far a run had come at a checkpoint: the plain numbers of its state."""
+"""The progress of a run at a checkpoint: counters and metrics."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Progress(NamedTuple):
 
 
 def read_progress(saved: Checkpoint) -> Progress:
-    """The progress in the state of a checkpoint. CheckpointError if a part is missing or of the wrong type."""
+    """Read the progress from a checkpoint. Raises CheckpointError if a part is missing or has the wrong type."""
     state = saved.state
     try:
         State.of(state["replay"])
@@ -44,13 +44,13 @@ def read_progress(saved: Checkpoint) -> Progress:
             metrics={str(name): float(value) for name, value in state["metrics"].items()},
         )
     except Exception as error:
-        # The state may hold anything: it is malformed.
+        # A malformed state can raise any of these errors.
         reason = f"{type(error).__name__}: {error}".splitlines()[0]
         raise CheckpointError(f"checkpoint {saved.path.name} is malformed: {reason}") from None
 
 
 def _count(value: Any) -> int:
-    """A whole number of at least 0."""
+    """Check that `value` is a whole number of at least 0."""
     if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value < 2**63:
         raise ValueError(f"a count must be a whole number of at least 0, got {value!r}")
     return value

@@ -1,4 +1,4 @@
-"""What can be repaired in a run directory without inventing anything. Each function reports what it did."""
+"""Safe repairs of a run directory, which never invent data. Each function returns a description of what it did."""
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ __all__ = [
 ]
 
 REPAIRS = "repairs.jsonl"
-"""One row for every repair that took away something that training had written."""
+"""The log of repairs that removed data written by training, one row per repair."""
 
 
 def drop_temporary(path: Path) -> str:
-    """Delete what a killed process was writing."""
+    """Delete a temporary file of a killed process."""
     remove_temporary(path)
     return "removed"
 
@@ -46,13 +46,13 @@ def remove_checkpoint(path: Path) -> str:
 
 
 def mark_interrupted(run: RunDirectory, budget: Budget) -> str:
-    """Write a status that a resume continues from."""
+    """Set the status so that the run can be resumed."""
     run.write_status("interrupted", **budget._asdict())
     return f"set to interrupted at decision {budget.decisions}"
 
 
 def truncate_log(path: Path, length: int) -> str:
-    """Cut a log back to its length at the checkpoint, as a resume does."""
+    """Truncate a log to its length at the checkpoint, as a resume does."""
     size = path.stat().st_size
     handle = os.open(path, os.O_WRONLY | os.O_NOFOLLOW)
     try:
@@ -64,21 +64,21 @@ def truncate_log(path: Path, length: int) -> str:
 
 
 def damaged_rows(content: bytes) -> list[int]:
-    """The numbers, from 1, of the rows of a log that hold no JSON object. An unfinished last row is one."""
+    """Return the numbers, from 1, of log rows that are not JSON objects, including an unfinished last row."""
     return [number for number, row in enumerate(_rows(content), start=1) if not _readable(row)]
 
 
 def drop_damaged_rows(run: RunDirectory, name: str) -> str:
     """Drop the rows of a log that cannot be read.
 
-    Each checkpoint gets the length and digest of the rows that are left, so that the run can be resumed. What was
-    dropped is stated in repairs.jsonl, which no command removes.
+    Each checkpoint gets the length and digest of the remaining rows, so that the run can be resumed. The dropped rows
+    are listed in repairs.jsonl, which no command removes.
     """
     path = run.path / f"{name}.jsonl"
     content = durable.read(path)
     numbers = damaged_rows(content)
     dropped = [row for row in _rows(content) if not _readable(row)]
-    _state(run.path, path.name, numbers, sum(map(len, dropped)), hashlib.sha256(content).hexdigest())
+    _record_repair(run.path, path.name, numbers, sum(map(len, dropped)), hashlib.sha256(content).hexdigest())
     for place in reversed(checkpoint.all_in(run.checkpoints)):
         try:
             saved = checkpoint.read(place)
@@ -93,8 +93,8 @@ def drop_damaged_rows(run: RunDirectory, name: str) -> str:
     return f"dropped {counted(len(numbers), 'row')}: {', '.join(map(str, numbers[:10]))}; see {REPAIRS}"
 
 
-def _state(run: Path, file: str, rows: list[int], size: int, digest: str) -> None:
-    """Append a statement to repairs.jsonl."""
+def _record_repair(run: Path, file: str, rows: list[int], size: int, digest: str) -> None:
+    """Append a row to repairs.jsonl."""
     path = run / REPAIRS
     before = durable.read(path) if path.exists() else b""
     row: dict[str, Any] = {"file": file, "dropped_rows": rows, "dropped_bytes": size, "sha256_before": digest}
@@ -103,14 +103,14 @@ def _state(run: Path, file: str, rows: list[int], size: int, digest: str) -> Non
 
 
 def _rows(content: bytes) -> list[bytes]:
-    # bytes.splitlines would also split at carriage returns.
+    # bytes.splitlines would also split at a carriage return.
     rows = [row + b"\n" for row in content.split(b"\n")]
     last = rows.pop()[:-1]
     return [*rows, last] if last else rows
 
 
 def _without_damaged(content: bytes, length: int) -> bytes:
-    """The readable rows that lie within the first `length` bytes."""
+    """Return the readable rows within the first `length` bytes."""
     left, end = b"", 0
     for row in _rows(content):
         end += len(row)

@@ -1,4 +1,4 @@
-"""The run directory: the only product of training."""
+"""The run directory, which contains everything that training writes."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ __all__ = ["RunDirectory", "lock", "write_atomically"]
 
 
 def write_atomically(path: Path, text: str) -> None:
-    """Replace a file's content as a whole, or leave it as it was."""
+    """Replace the content of a file atomically."""
     try:
         durable.replace(path, text.encode())
     except OSError as error:
@@ -33,9 +33,9 @@ def write_atomically(path: Path, text: str) -> None:
 
 @contextmanager
 def lock(directory: Path) -> Iterator[None]:
-    """Hold a run directory for this process; RunError if another process holds it.
+    """Lock a run directory for this process. Raises RunError if another process has locked it.
 
-    The lock is on the directory itself, so deleting a file cannot let a second process in. Nothing is written.
+    The directory itself is locked, so deleting a file does not release the lock. Nothing is written.
     """
     try:
         handle = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
@@ -52,7 +52,7 @@ def lock(directory: Path) -> Iterator[None]:
 
 
 class RunDirectory:
-    """Paths of one run, its config and its status.
+    """The paths, config and status of one run.
 
     config.json, versions.json, train.jsonl, eval.jsonl, timing.jsonl, status.json, checkpoints/, replay/, video/,
     tensorboard/.
@@ -64,12 +64,14 @@ class RunDirectory:
 
     @staticmethod
     def create(root: Path, config: TrainConfig) -> RunDirectory:
-        """The directory of `config` below `root`. It is created if it does not exist; `new` is then true."""
+        """Open the directory of `config` in `root`. If it does not exist, it is created and `new` is true."""
         path = root / run_name(config)
         if (path / "config.json").exists():
             found = RunDirectory.open(path, config.runtime)
             if run_name(found.config) != run_name(config):
-                raise RunError(f"{path} holds a run with another config; remove it, or choose another --runs directory")
+                raise RunError(
+                    f"{path} contains a run with another config; remove it, or choose another --runs directory"
+                )
             found.extend(config.decisions)
             return found
         new = not path.exists()
@@ -83,7 +85,7 @@ class RunDirectory:
 
     @staticmethod
     def open(path: Path, runtime: Runtime | None = None) -> RunDirectory:
-        """The run in `path`; `runtime` replaces the way it is executed."""
+        """Open the run in `path`. `runtime` replaces the runtime settings of its config."""
         file = path / "config.json"
         if not file.is_file():
             siblings = [p.parent.name for p in path.parent.glob("*/config.json")]
@@ -102,12 +104,12 @@ class RunDirectory:
         write_atomically(self.path / "config.json", config_text(self.config))
 
     def extend(self, decisions: int) -> None:
-        """Raise the budget to `decisions`; a smaller number changes nothing."""
+        """Raise the budget to `decisions`. A smaller number has no effect."""
         if decisions > self.config.decisions:
             self.config = dataclasses.replace(self.config, decisions=decisions)
 
     def write_versions(self) -> None:
-        """Record which software carries on with the run, in versions.json."""
+        """Add the current software versions to versions.json."""
         file = self.path / "versions.json"
         try:
             entries = list(json.loads(durable.read(file)))
@@ -118,24 +120,24 @@ class RunDirectory:
             write_atomically(file, json.dumps([*entries, now], indent=1) + "\n")
 
     def remove(self) -> None:
-        """Delete the directory, if this object made it: a start that was refused leaves nothing behind."""
+        """Delete the directory if this object created it, so that a refused run leaves nothing behind."""
         if self.new:
             shutil.rmtree(self.path, ignore_errors=True)
 
     @contextmanager
     def locked(self) -> Iterator[None]:
-        """Hold the run for this process, to write to it; RunError if another process holds it."""
+        """Lock the run for writing. Raises RunError if another process has locked it."""
         with lock(self.path):
             durable.check_directory(self.path, "the run directory")
             yield
 
     def write_status(self, state: str, **fields: Any) -> None:
-        """running, finished, interrupted or failed, and how far."""
+        """Write the state (running, finished, interrupted or failed) and the progress."""
         row = {"state": state, "pid": os.getpid(), "time": round(time.time(), 3), **fields}
         write_atomically(self.path / "status.json", json.dumps(row, indent=1) + "\n")
 
     def status(self) -> dict[str, Any]:
-        """The last status, or {} where none can be read."""
+        """Read the status, or {} if it cannot be read."""
         try:
             return dict(json.loads(durable.read(self.path / "status.json")))
         except (OSError, ValueError, TypeError, RecursionError):
@@ -143,7 +145,7 @@ class RunDirectory:
 
     @property
     def finished(self) -> bool:
-        """Whether the status is finished and no checkpoint contradicts it: anyone may edit the status file."""
+        """Whether the status is finished and no checkpoint contradicts it. The status file may have been edited."""
         status, saved = self.status(), checkpoint.all_in(self.checkpoints)
         done = status.get("decisions")
         if status.get("state") != "finished" or not isinstance(done, int):

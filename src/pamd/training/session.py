@@ -1,4 +1,4 @@
-"""What a run holds while it runs, and how that becomes a checkpoint and comes back, bit for bit."""
+"""The state of a running run, and how it is saved to a checkpoint and restored bit for bit."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ __all__ = ["Session", "check_config", "device_of", "replay_plan"]
 
 
 class Session:
-    """Environment, replay, agent, logs and counters of one run."""
+    """The environment, replay, agent, logs and counters of one run."""
 
     def __init__(self, run: RunDirectory, threads: int) -> None:
         config = run.config
@@ -53,7 +53,7 @@ class Session:
             self.env.close()
             raise ResourceError(f"the networks cannot be built here: {str(error).splitlines()[0]}") from None
         self.logs = Logs(run)
-        # Draws batches and the actions of the random phase.
+        # For batches and for actions of the random phase.
         self.rng = np.random.default_rng([config.seed, 1])
         self.budget = Budget()
         self.seconds = 0.0
@@ -62,15 +62,15 @@ class Session:
         self.last_return: float | None = None
         self.episode_return, self.episode_length = 0.0, 0
         self.metrics: dict[str, torch.Tensor | float] = {}
-        """The newest value of each metric. Not every update brings all of them."""
+        """The newest value of each metric. Not every update computes all metrics."""
         self.warnings: list[str] = []
-        """Warnings of the meters that the user has not seen yet."""
+        """Warnings of the meters that were not shown yet."""
         self.warned: set[str] = set()
         self.replay: Replay
         self.obs: NDArray[Any]
 
     def begin(self) -> None:
-        """Start from nothing."""
+        """Start a new run."""
         config = self.config
         capacity, margin = replay_plan(config)
         self.logs.begin()
@@ -82,18 +82,18 @@ class Session:
             dtype=self._frame_dtype,
             margin=margin,
             directory=self.run.replay,
-            overwrite=True,  # files of a run that was killed before its first checkpoint
+            overwrite=True,  # These files are from a run that was killed before its first checkpoint.
         )
         self.begin_episode()
 
     def begin_episode(self) -> None:
-        """The next episode's first frame."""
+        """Start the next episode and store its first frame."""
         self.obs, info = self.env.reset()
         self.replay.start(info["frame"])
         self.episode_return, self.episode_length = 0.0, 0
 
     def sample(self, rng: np.random.Generator) -> Batch:
-        """A batch for the learner, on its device."""
+        """Sample a batch on the learner's device."""
         learner = self.config.learner.options
         self._upload.wait()  # The replay writes every batch to the same memory.
         batch = self.replay.sample(
@@ -102,7 +102,7 @@ class Session:
         return self._upload(batch)
 
     def save(self) -> None:
-        """Write a checkpoint of this very moment."""
+        """Write a checkpoint of the current state."""
         state = {
             "budget": self.budget._asdict(),
             "seconds": self.seconds,
@@ -119,14 +119,14 @@ class Session:
         checkpoint.write(self.run.checkpoints, self.budget.decisions, self.agent.tensors(), state)
 
     def restore(self, saved: checkpoint.Checkpoint) -> None:
-        """Return to where `save` was called. CheckpointError if the checkpoint does not match this run."""
+        """Restore the state of a checkpoint. Raises CheckpointError if it does not match this run."""
         check_config(self.config, saved)
         try:
             self._restore(saved)
         except (ReplayError, ResourceError, RunError):
             raise
         except Exception as error:
-            # A checkpoint that cannot be used, for any reason, gives way to the one before it.
+            # If a checkpoint cannot be used for any reason, the previous one is tried.
             reason = f"{type(error).__name__}: {error}".splitlines()[0]
             raise CheckpointError(f"checkpoint {saved.path.name} does not match this run: {reason}") from None
 
@@ -141,7 +141,7 @@ class Session:
         self.replay = Replay.open(self.run.replay, state=state["replay"])
         obs = self.env.restore(state["env"])
         if obs is None:
-            raise CheckpointError("it has no running episode")
+            raise CheckpointError("it contains no running episode")
         self.obs = obs
 
     def close(self) -> None:
@@ -149,10 +149,10 @@ class Session:
 
 
 def check_config(config: TrainConfig, saved: checkpoint.Checkpoint) -> None:
-    """RunError if `config` is not the one that the checkpoint was made with: config.json was edited."""
+    """Raise RunError if config.json was edited after the checkpoint was written."""
     made_with = saved.state.get("config")
     if not isinstance(made_with, dict):
-        raise CheckpointError(f"checkpoint {saved.path.name} is malformed: it holds no config")
+        raise CheckpointError(f"checkpoint {saved.path.name} is malformed: it contains no config")
     changed = [f"{name} was {a!r} and is {b!r}" for name, a, b in tree_differences(made_with, identity(config))]
     done = read_progress(saved).budget.decisions
     if done > config.decisions:
@@ -162,8 +162,8 @@ def check_config(config: TrainConfig, saved: checkpoint.Checkpoint) -> None:
 
 
 def replay_plan(config: TrainConfig) -> tuple[ReplayConfig, int]:
-    """How many frames the replay keeps, and the margin on disk that keeps two checkpoints whole."""
-    # A run of N decisions fills at most N slots and one per episode. Episodes of ten decisions are assumed.
+    """Return the capacity of the replay and the margin on disk that keeps two checkpoints valid."""
+    # A run of N decisions fills at most N slots plus one per episode. Episodes of at least ten decisions are assumed.
     needed = config.decisions + config.decisions // 10 + 1000
     capacity = ReplayConfig(min(config.replay.capacity, needed), config.replay.storage)
     between = min(config.checkpoint_every, config.decisions)
@@ -171,7 +171,7 @@ def replay_plan(config: TrainConfig) -> tuple[ReplayConfig, int]:
 
 
 def device_of(name: str) -> torch.device:
-    """The device of that name; ConfigError if it cannot be used here."""
+    """Return the device called `name`. Raises ConfigError if it cannot be used on this machine."""
     if name == "auto":
         return torch.device("cuda" if torch.cuda.is_available() else "cpu")
     try:

@@ -1,4 +1,4 @@
-"""Asking a run to stop: the first signal at the next decision, the second at once."""
+"""Stop signals. The first signal stops a run at the next decision, the second one immediately."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ class Stop:
         self.asked = False
 
     def __call__(self, number: int, frame: FrameType | None) -> None:
-        if self.asked:  # the second signal stops at once
+        if self.asked:  # The second signal stops immediately.
             raise KeyboardInterrupt
         self.asked = True
 
 
 @contextmanager
 def stop_signals() -> Iterator[Stop]:
-    """A `Stop` that listens to SIGINT and SIGTERM; the handlers from before come back at the end."""
+    """Return a `Stop` that handles SIGINT and SIGTERM. The previous handlers are restored on exit."""
     stop = Stop()
     try:
         before = {number: signal.signal(number, stop) for number in (signal.SIGINT, signal.SIGTERM)}
-    except ValueError:  # not the main thread: its owner handles signals
+    except ValueError:  # Only the main thread can set signal handlers.
         before = {}
     try:
         yield stop

@@ -1,4 +1,4 @@
-"""How many CPU threads a run should use, and whether the machine has them to give."""
+"""The number of CPU threads for a run."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _CGROUP = Path("/sys/fs/cgroup")
 
 
 def available_threads() -> int:
-    """Threads that this process may use: the least of affinity, cgroup quota, OMP_NUM_THREADS and torch's setting."""
+    """Return the minimum of CPU affinity, cgroup quota, OMP_NUM_THREADS and torch's setting."""
     limits = [_affinity(), torch.get_num_threads(), *_quotas()]
     wanted = os.environ.get("OMP_NUM_THREADS", "").split(",")[0]
     if wanted.isdigit() and int(wanted) > 0:
@@ -26,7 +26,7 @@ def available_threads() -> int:
 
 @contextmanager
 def torch_threads(count: int | None) -> Iterator[int]:
-    """torch with `count` threads, or as many as are available; what was set before comes back at the end."""
+    """Run torch with `count` threads, or all available ones. The previous setting is restored on exit."""
     before = torch.get_num_threads()
     chosen = count or available_threads()
     torch.set_num_threads(chosen)
@@ -37,7 +37,7 @@ def torch_threads(count: int | None) -> Iterator[int]:
 
 
 def oversubscribed(threads: int) -> str | None:
-    """A sentence where more threads are runnable than the machine has cores, and this run uses several."""
+    """Return a warning if this run uses several threads and the machine is overloaded; otherwise None."""
     try:
         load = os.getloadavg()[0]
     except OSError:
@@ -46,8 +46,8 @@ def oversubscribed(threads: int) -> str | None:
     if threads == 1 or load < 1.5 * cores:
         return None
     return (
-        f"threads: the load is {load:.1f} on {cores} cores, and this run uses {threads} threads; they wait for one"
-        " another. Use --threads 1"
+        f"threads: the load is {load:.1f} on {cores} cores, and this run uses {threads} threads; they wait for each"
+        " other. Use --threads 1"
     )
 
 
@@ -58,7 +58,7 @@ def _affinity() -> int:
 
 
 def _quotas() -> list[int]:
-    """Cores that the control groups grant; empty where there is no limit."""
+    """Return the CPU quotas of the control groups, in cores; empty if there is no limit."""
     found = []
     for file, parse in (("cpu.max", _version_2), ("cpu/cpu.cfs_quota_us", _version_1)):
         try:

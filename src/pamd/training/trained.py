@@ -1,4 +1,4 @@
-"""A trained agent from its run directory or an export: the one place where checkpoints become agents."""
+"""Load a trained agent from a run directory or an export."""
 
 from __future__ import annotations
 
@@ -30,19 +30,19 @@ __all__ = ["Trained", "load"]
 
 @dataclass(frozen=True)
 class Trained:
-    """The agent of a run's newest complete checkpoint, and what belongs to it."""
+    """A trained agent, loaded from the newest complete checkpoint of a run, with its config and distance."""
 
     path: Path
     """The run directory, or the export."""
     config: TrainConfig
     agent: Agent
     checkpoint: str
-    """The checkpoint's name: its number of decisions."""
+    """The name of the checkpoint, which is its number of decisions."""
     complaints: tuple[str, ...] = ()
-    """What is wrong with newer checkpoints."""
+    """The problems of newer checkpoints that could not be loaded."""
 
     def act(self, obs: NDArray[Any]) -> NDArray[np.float32]:
-        """The policy's actions for one observation [...] or a batch [B, ...]: [A] or [B, A]."""
+        """Return the policy's actions, [A] for one observation [...] or [B, A] for a batch [B, ...]."""
         return self.agent.act(obs)
 
     @property
@@ -52,7 +52,7 @@ class Trained:
 
     @property
     def measured(self) -> Representation:
-        """The representation that has the metric: another one only in a run with an isolated metric."""
+        """The representation with the metric. It differs from `representation` only if the metric is isolated."""
         return self.agent.measured
 
     @property
@@ -61,18 +61,18 @@ class Trained:
         return self.measured.distance
 
     def make_env(self, seed: int = 0, render_size: int | None = None) -> Episodes:
-        """The environment that the agent was trained in."""
+        """Make the environment that the agent was trained in."""
         return build_env(self.config.env, seed=seed, render_size=render_size)
 
     def replay(self) -> Replay:
-        """The run's replay, read-only and memory-mapped."""
+        """Open the run's replay, read-only and memory-mapped."""
         if is_export(self.path):
             raise ReplayError(f"{self.path} is an export and has no replay; use the run directory")
         return Replay.open(self.path / "replay", read_only=True, storage="mmap")
 
 
 def load(run: str | Path) -> Trained:
-    """The trained agent of a run directory, or of an export (`pamd export`)."""
+    """Load the trained agent of a run directory or of an export (`pamd export`)."""
     if is_export(Path(run)):
         return _load_export(Path(run))
     opened = RunDirectory.open(Path(run))
@@ -85,14 +85,14 @@ def load(run: str | Path) -> Trained:
     agent = _agent(config)
     try:
         agent.load(tensors)
-    except Exception as error:  # the tensors may hold anything
+    except Exception as error:  # Unexpected tensors can raise any of these errors.
         first = f"{type(error).__name__}: {error}".splitlines()[0]
         raise CheckpointError(f"checkpoint {place.name} of {run} does not match the run's config: {first}") from None
     return Trained(opened.path, config, agent, place.name, tuple(complaints))
 
 
 def _load_export(path: Path) -> Trained:
-    """No environment is built: an export can be loaded where the simulator or the background videos are missing."""
+    """Load an export without its environment, so that neither the simulator nor the background videos are required."""
     found = read_export(path)
     config = found.config
     shape, action_dim = found.observation_shape, found.action_dim
@@ -100,7 +100,7 @@ def _load_export(path: Path) -> Trained:
         check_weights(config, found.weights, shape, action_dim)
         agent = Agent(config.agent, observation_shape=shape, action_dim=action_dim, seed=config.seed)
         agent.load_weights(found.weights)
-    except Exception as error:  # the files may hold anything
+    except Exception as error:  # Unexpected content can raise any of these errors.
         first = f"{type(error).__name__}: {error}".splitlines()[0]
         raise CheckpointError(f"the weights in {path} do not fit its config: {first}") from None
     return Trained(path, config, agent, f"{found.budget.decisions:09d}")

@@ -1,4 +1,4 @@
-"""Batches on their way to the learner's device, while the host does other work."""
+"""Asynchronous copies of batches to the learner's device."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ __all__ = ["Upload"]
 
 
 class Upload:
-    """Copies batches to a device without waiting. `wait` must come before the memory of the last batch changes."""
+    """Copies batches to a device without waiting. Call `wait` before the memory of the last batch changes."""
 
     def __init__(self, device: torch.device) -> None:
         self._device = device
@@ -24,7 +24,7 @@ class Upload:
         return moved
 
     def wait(self) -> None:
-        """Return when the last copy is done. The update that follows it on the device may still run."""
+        """Wait until the last copy is finished. The following update may still be running on the device."""
         if self._done is not None:
             self._done.synchronize()
             self._done = None

@@ -1,4 +1,4 @@
-"""Everything that can be wrong with a run directory, found without changing it. A resume makes the same checks."""
+"""Check a run directory for damage without changing it. A resume makes the same checks."""
 
 from __future__ import annotations
 
@@ -31,26 +31,26 @@ _ROUNDS = 5
 
 
 class Finding(NamedTuple):
-    """One thing that is wrong, or worth a note."""
+    """A problem or a note."""
 
     file: str
-    """Its name in the run directory."""
+    """The name of the file in the run directory."""
     problem: str
     harmless: bool = False
-    """A note: a resume is exact all the same, and the logs are what was written."""
+    """True for a note. The run can still be resumed exactly, and its logs are unchanged."""
     repair: Callable[[], str] | None = None
-    """Repairs it and reports what was done; None if no repair is safe."""
+    """A function that repairs the problem and describes the repair; None if no repair is safe."""
 
 
 class Repaired(NamedTuple):
-    """A finding, and what was done about it."""
+    """A finding and its repair."""
 
     finding: Finding
     done: str
 
 
 def verify_run(path: Path) -> list[Finding]:
-    """Check the run in `path`: config, versions, checkpoints, replay, logs, status, temporaries and links."""
+    """Check the run in `path`: config, versions, checkpoints, replay, logs, status, temporary files and links."""
     try:
         run = RunDirectory.open(path)
     except (PamdError, OSError) as error:
@@ -63,7 +63,7 @@ def verify_run(path: Path) -> list[Finding]:
 
 
 def repair_run(path: Path) -> tuple[list[Repaired], list[Finding]]:
-    """Repair what is safe to repair; returns what was done, and what is still found."""
+    """Apply all safe repairs. Returns the repairs and the remaining findings."""
     done: list[Repaired] = []
     for _ in range(_ROUNDS):
         found = verify_run(path)
@@ -80,7 +80,7 @@ def _findings(run: RunDirectory) -> Iterator[Finding]:
         yield Finding(_name(run, link), "is a symbolic link; it is not followed")
     for path in temporaries(run.path):
         clean = functools.partial(repair.drop_temporary, path)
-        yield Finding(_name(run, path), "was left by a process that was killed", harmless=True, repair=clean)
+        yield Finding(_name(run, path), "was left behind by a killed process", harmless=True, repair=clean)
     yield from _repairs(run)
     yield from _config_name(run)
     yield from _versions(run)
@@ -89,7 +89,7 @@ def _findings(run: RunDirectory) -> Iterator[Finding]:
         remove = functools.partial(repair.remove_checkpoint, path) if whole else None
         yield Finding(_name(run, path), problem, repair=remove)
     if broken and whole:
-        return  # What a repair leaves is judged after it.
+        return  # The rest is checked after the repair.
     saved = whole[0] if whole else None
     yield from _status(run, saved)
     yield from _logs(run, saved)
@@ -98,7 +98,7 @@ def _findings(run: RunDirectory) -> Iterator[Finding]:
 
 
 def _checkpoints(run: RunDirectory) -> tuple[list[Checkpoint], dict[Path, str]]:
-    """The whole checkpoints, newest first, and what is wrong with the others."""
+    """Return the complete checkpoints, newest first, and the problems of the others."""
     whole, broken = [], {}
     for path in checkpoint.all_in(run.checkpoints):
         try:
@@ -111,7 +111,7 @@ def _checkpoints(run: RunDirectory) -> tuple[list[Checkpoint], dict[Path, str]]:
 
 
 def _resumable(run: RunDirectory, saved: Checkpoint) -> Iterator[Finding]:
-    """Whether config and replay are those of the checkpoint."""
+    """Check whether config and replay match the checkpoint."""
     try:
         check_config(run.config, saved)
     except PamdError as error:
@@ -131,7 +131,7 @@ def _logs(run: RunDirectory, saved: Checkpoint | None) -> Iterator[Finding]:
 
 
 def _log(run: RunDirectory, name: str, saved: Checkpoint) -> Iterator[Finding]:
-    """Whether a log matches the checkpoint."""
+    """Check whether a log matches the checkpoint."""
     path, entry = run.path / f"{name}.jsonl", saved.state["logs"][name]
     try:
         rows, after = split_log(path, entry)
@@ -144,12 +144,12 @@ def _log(run: RunDirectory, name: str, saved: Checkpoint) -> Iterator[Finding]:
         return
     if after:
         cut = functools.partial(repair.truncate_log, path, len(rows))
-        problem = f"{len(after)} bytes came after checkpoint {saved.path.name}; a resume drops them"
+        problem = f"{len(after)} bytes were written after checkpoint {saved.path.name}; a resume drops them"
         yield Finding(path.name, problem, harmless=not _finished(run), repair=cut)
 
 
 def _unverified_log(run: RunDirectory, name: str) -> Iterator[Finding]:
-    """Whether a log without a checkpoint can be read. An unfinished run without one begins anew, so nothing is lost."""
+    """Check whether a log without a checkpoint is readable. An unfinished run without a checkpoint starts again."""
     path = run.path / f"{name}.jsonl"
     if damaged := repair.damaged_rows(_content(path)):
         drop = functools.partial(repair.drop_damaged_rows, run, name)
@@ -158,7 +158,7 @@ def _unverified_log(run: RunDirectory, name: str) -> Iterator[Finding]:
 
 
 def _content(path: Path) -> bytes:
-    """The content of a file; nothing where it cannot be read."""
+    """Read a file; empty if it cannot be read."""
     try:
         return durable.read(path)
     except OSError:
@@ -178,18 +178,20 @@ def _status(run: RunDirectory, saved: Checkpoint | None) -> Iterator[Finding]:
     elif state not in STATES:
         yield Finding("status.json", f"its state must be one of {', '.join(STATES)}, got {state!r}", repair=mark)
     elif state == "running":
-        yield Finding("status.json", "the state is running, but no process holds the run", harmless=True, repair=mark)
+        yield Finding(
+            "status.json", "the state is running, but no process is using the run", harmless=True, repair=mark
+        )
     elif state == "finished" and saved is None:
-        yield Finding("checkpoints", "are not there; the logs cannot be verified", harmless=True)
+        yield Finding("checkpoints", "are missing; the logs cannot be verified", harmless=True)
     elif state == "finished" and decisions != budget.decisions:
         problem = f"the state is finished at decision {decisions!r}, but the last checkpoint is at {budget.decisions}"
         yield Finding("status.json", problem, repair=mark)
 
 
 def _config_name(run: RunDirectory) -> Iterator[Finding]:
-    """Whether config.json is the one that the directory is named after. A directory may have a name of another kind."""
+    """Check whether config.json matches the hash in the directory name. A renamed directory may have no hash."""
     digest = re.search(r"_s[0-9]+_([0-9a-f]{8})$", run.path.resolve().name)
-    # As it was written: a version with more fields would fill in their defaults.
+    # Use the file as written, because a version with more fields would fill in their defaults.
     found = identity_digest(tree_identity(json.loads(durable.read(run.path / "config.json"))))
     if digest is not None and found != digest[1]:
         yield Finding("config.json", f"was edited: its hash is {found}, and the directory is named after {digest[1]}")
@@ -205,15 +207,15 @@ def _versions(run: RunDirectory) -> Iterator[Finding]:
     now = versions()
     changed = [f"{name} {entries.get(name)!r}, here {now[name]!r}" for name in now if entries.get(name) != now[name]]
     if changed:
-        yield Finding("versions.json", f"made with {'; '.join(changed)}: a resume need not be bit-exact", harmless=True)
+        yield Finding("versions.json", f"made with {'; '.join(changed)}: a resume may not be bit-exact", harmless=True)
 
 
 def _repairs(run: RunDirectory) -> Iterator[Finding]:
-    """What was repaired before stays on record."""
+    """Report earlier repairs that dropped rows."""
     if count := _content(run.path / repair.REPAIRS).count(b"\n"):
         yield Finding(
             repair.REPAIRS,
-            f"rows of logs were dropped by {counted(count, 'repair')}; the rows that are left were not verified",
+            f"rows of logs were dropped by {counted(count, 'repair')}; the remaining rows were not verified",
             harmless=True,
         )
 

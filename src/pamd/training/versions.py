@@ -1,4 +1,4 @@
-"""What made a run: versions of the package, of its dependencies, and the commit where there is one."""
+"""Software versions of a run: the package, its dependencies, and the commit of the source tree if there is one."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _PACKAGES = ("torch", "numpy", "gymnasium", "mujoco", "dm_control", "av", "zstan
 
 
 def versions() -> dict[str, Any]:
-    """Names and versions, as plain data."""
+    """Return names and versions as plain data."""
     found: dict[str, Any] = {"pamd": __version__, "python": platform.python_version(), "platform": platform.platform()}
     for package in _PACKAGES:
         try:
@@ -29,7 +29,7 @@ def versions() -> dict[str, Any]:
 
 @functools.cache
 def _commit() -> str | None:
-    """The commit of the source tree, with a + where files differ from it; None outside a checkout."""
+    """Return the commit of the source tree, followed by + if files were changed; None outside a checkout."""
     source = Path(__file__).resolve().parents[3]
     if not (source / ".git").exists():
         return None

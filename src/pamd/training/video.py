@@ -1,4 +1,4 @@
-"""An mp4 of an episode."""
+"""Write videos of episodes."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ __all__ = ["write_video"]
 
 
 def write_video(path: Path, frames: list[NDArray[np.uint8]], rate: int) -> None:
-    """Encode RGB frames [H, W, 3] as H.264; the file is complete or absent."""
+    """Encode RGB frames [H, W, 3] as H.264. The file is written atomically."""
     import av
 
     path.parent.mkdir(parents=True, exist_ok=True)
     temporary = path.with_name(f".{path.stem}.{os.getpid()}.mp4")
     height, width = frames[0].shape[:2]
     try:
-        # Through a temporary file: opened by name, a link would be followed.
+        # Use a temporary file: opening the path directly would follow a link.
         with durable.open_file(temporary, "wb") as file, av.open(file, "w", format="mp4") as container:
             stream = container.add_stream("libx264", rate=rate)
-            # H.264 requires even sides; an odd last row or column is not worth an error.
+            # H.264 requires even sides. An odd last row or column is dropped.
             stream.width, stream.height, stream.pix_fmt = width // 2 * 2, height // 2 * 2, "yuv420p"
             for image in frames:
                 picture = av.VideoFrame.from_ndarray(np.ascontiguousarray(image[: stream.height, : stream.width]))
