@@ -80,7 +80,7 @@ def test_frames_in_another_order_are_damage(directory: Path, storage: str) -> No
     rows = np.fromfile(directory / "frames.u8", np.uint8).reshape(-1, 24)
     rows[[3, 4]] = rows[[4, 3]]
     rows.tofile(directory / "frames.u8")
-    with pytest.raises(ReplayError, match=r"frames.u8, frames 0 to 15 are not"):
+    with pytest.raises(ReplayError, match=r"frames.u8, frames 0 to 15 have changed"):
         Replay.open(directory)
 
 
@@ -99,7 +99,7 @@ def test_the_checkpoint_counts_and_not_the_manifest(directory: Path, storage: st
     manifest = json.loads((directory / "replay.json").read_text())
     manifest["syncs"][0]["checks"]["frames"] = "0" * 16
     (directory / "replay.json").write_text(json.dumps(manifest))
-    with pytest.raises(ReplayError, match=r"frames 0 to 15; .*frames 16 to 29 are not what was written"):
+    with pytest.raises(ReplayError, match=r"frames 0 to 15; .*frames 16 to 29 have changed since they were written"):
         Replay.open(directory, read_only=True)
     assert_same(Replay.open(directory, state=state), play(Reference(CAPACITY, 3), EVENTS[:30]))
     Replay.open(directory, read_only=True)

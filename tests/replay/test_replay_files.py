@@ -130,7 +130,7 @@ def test_a_state_of_another_replay(directory: Path, state: dict[str, Any], says:
 
 def test_an_existing_replay_is_not_overwritten_by_chance(directory: Path, storage: str) -> None:
     play(make(directory, storage), EVENTS).sync()
-    with pytest.raises(ReplayError, match="already holds a replay"):
+    with pytest.raises(ReplayError, match="already contains a replay"):
         make(directory, storage)
     assert_same(Replay.open(directory, read_only=True), play(Reference(40, 3), EVENTS))
     replay = make(directory, storage, overwrite=True)

@@ -167,7 +167,7 @@ def test_what_cannot_be_is_refused_and_changes_nothing(directory: Path, monkeypa
     for wrong in (0, 1e6, True):
         with pytest.raises(ConfigError, match="capacity"):
             Replay.grow(directory, wrong)  # type: ignore[arg-type]
-    with pytest.raises(ReplayError, match="holds no replay"):
+    with pytest.raises(ReplayError, match="contains no replay"):
         Replay.grow(directory.parent, GROWN)
     with monkeypatch.context() as patch:
         patch.setattr("pamd.replay.resources.available_disk", lambda directory: 0)

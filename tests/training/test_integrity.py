@@ -219,7 +219,7 @@ def test_a_flipped_byte_of_the_replay_is_refused_and_never_another_result(storag
     config = override(toy(decisions=30), [f"replay.storage={storage}"])
     run = train(config, tmp_path)
     flip(run / "replay" / "frames.u8", 5000)
-    with pytest.raises(ReplayError, match=r"frames.u8, frames 0 to \d+ are not what was written"):
+    with pytest.raises(ReplayError, match=r"frames.u8, frames 0 to \d+ have changed since they were written"):
         resume(run, decisions=60)
     flip(run / "replay" / "frames.u8", 5000)
     resume(run)

@@ -85,7 +85,7 @@ DAMAGE: dict[str, tuple[Callable[[Path], object], str, str]] = {
     "rewards": (lambda run: flip(run / "replay" / "rewards.f32", 9), "replay", "rewards.f32"),
     "replay manifest": (lambda run: (run / "replay" / "replay.json").unlink(), "replay", "is missing"),
     "log shorter": (cut, "eval.jsonl", "7 of the .* missing"),
-    "log flipped": (lambda run: flip(run / "eval.jsonl", 14), "eval.jsonl", "are not what was written"),
+    "log flipped": (lambda run: flip(run / "eval.jsonl", 14), "eval.jsonl", "have changed since they were written"),
     "log row": (garble_row, "train.jsonl", "row 2 cannot be read"),
     "log longer": (append("timing.jsonl", b"{}\n"), "timing.jsonl", "3 bytes were written after"),
     "log gone": (lambda run: (run / "train.jsonl").unlink(), "train.jsonl", "is missing"),
@@ -124,9 +124,9 @@ def test_a_whole_run_is_whole_and_nothing_is_changed(run: Path, capsys: pytest.C
 
 
 NOTES: dict[str, tuple[Callable[[Path], object], str]] = {
-    "temporary": (lambda run: (run / ".status.json.123").touch(), "left by a process that was killed"),
-    "unfinished checkpoint": (lambda run: (run / "checkpoints/.writing-9").mkdir(), "left by a process"),
-    "manifest": (lambda run: (run / "replay/.replay.json.9").touch(), "left by a process"),
+    "temporary": (lambda run: (run / ".status.json.123").touch(), "left behind by a killed process"),
+    "unfinished checkpoint": (lambda run: (run / "checkpoints/.writing-9").mkdir(), "left behind by a killed process"),
+    "manifest": (lambda run: (run / "replay/.replay.json.9").touch(), "left behind by a killed process"),
     "killed": (edit("status.json", state="running"), "no process is using the run"),
     "other versions": (
         lambda run: (run / "versions.json").write_text('[{"torch": "1.0"}]'),

@@ -1,4 +1,4 @@
-"""Frames in memory, compressed by zstd a few consecutive ones at a time: for plain backgrounds."""
+"""Frames in memory, compressed with zstd in chunks of a few consecutive frames. Useful for plain backgrounds."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ __all__ = ["PROBED", "CompressedFrames", "zstd"]
 
 LEVEL = 3
 
-# After this many chunks (1024 frames) their size shows whether the assumed ratio holds. A run with a video then ends in
-# its first minutes instead of after hours.
+# After this many chunks (1024 frames) the assumed compression ratio is checked. A run with a video background then
+# fails in its first minutes instead of after hours.
 PROBED = 256
 
 
@@ -37,8 +37,8 @@ class CompressedFrames(Frames):
         self._layout = layout
         self._memory = np.empty(layout.chunk_memory, np.uint8)
         self._place = np.zeros((layout.chunks, 2), np.int64)
-        """[chunks, 2]: begin and end of chunk `k` in row `k % chunks`, as offsets that only grow. An offset modulo the
-        size of the memory is a position. The next chunk may begin at the end of the newest."""
+        """[chunks, 2]: begin and end of chunk `k` in row `k % chunks`, as increasing offsets. The position of an offset
+        is its value modulo the size of the memory. The next chunk may begin at the end of the newest."""
         self._end = 0
         self._newest = np.zeros((CHUNK, *layout.frame_shape), np.uint8)
         """[CHUNK, *frame_shape]: the chunk that is not yet complete."""
@@ -47,7 +47,7 @@ class CompressedFrames(Frames):
 
     @property
     def bytes_held(self) -> int:
-        """The present size of all compressed chunks."""
+        """The current size of all compressed chunks in bytes."""
         return int((self._place[:, 1] - self._place[:, 0]).sum())
 
     def write(self, counter: int, frame: Frame) -> None:
@@ -63,11 +63,11 @@ class CompressedFrames(Frames):
         order = np.argsort(flat, kind="stable")
         chunks, firsts = np.unique(flat[order] // CHUNK, return_index=True)
         for chunk, wanted in zip(chunks.tolist(), np.split(order, firsts[1:]), strict=True):
-            # One by one, so that a chunk is copied while it is still in the processor's cache.
+            # One chunk at a time, so that it is copied while it is still in the CPU cache.
             rows[wanted] = self._chunk(chunk)[flat[wanted] % CHUNK]
 
     def save(self, directory: Path, first: int, stop: int) -> None:
-        runs = files.unbroken(first, stop, CHUNK)
+        runs = files.split_at(first, stop, CHUNK)
         pieces = (files.Piece(self._chunk(begin // CHUNK), begin, end) for begin, end in runs)
         files.write(directory, self._layout.columns["frames"], pieces, self._layout.slots)
 
@@ -76,9 +76,9 @@ class CompressedFrames(Frames):
         files.read(directory, self._layout.columns["frames"], self._filled_and_kept(first, stop), self._layout.slots)
 
     def _filled_and_kept(self, first: int, stop: int) -> Iterator[files.Piece]:
-        for begin, end in files.unbroken(first, stop, CHUNK):
+        for begin, end in files.split_at(first, stop, CHUNK):
             yield files.Piece(self._newest, begin, end)
-            # The reader has filled it by now.
+            # The caller has filled the chunk at this point.
             if end % CHUNK == 0:
                 self._keep(begin // CHUNK)
 
@@ -93,13 +93,13 @@ class CompressedFrames(Frames):
         return whole.reshape(self._newest.shape)
 
     def _keep(self, chunk: int) -> None:
-        """Compress `_newest` and store it as `chunk`. Where it does not fit, nothing changes."""
+        """Compress `_newest` and store it as `chunk`. If it does not fit, nothing changes."""
         data = self._compress(self._newest.data)
         if len(data) >= self._newest.nbytes:
             data = self._newest.tobytes()  # Noise does not compress.
         room, begin = len(self._memory), self._end
         if begin % room + len(data) > room:
-            begin += room - begin % room  # A chunk never lies across the end of the memory.
+            begin += room - begin % room  # A chunk never wraps around the end of the memory.
         oldest, _ = self._place[(chunk + 1) % len(self._place)]
         if begin + len(data) - oldest > room:
             raise self._too_large()
@@ -123,7 +123,7 @@ class CompressedFrames(Frames):
 
 
 def zstd() -> ModuleType:
-    """The zstandard package, imported only where it is needed."""
+    """Import and return the zstandard package."""
     try:
         import zstandard
     except ModuleNotFoundError:

@@ -30,10 +30,10 @@ __all__ = [
     "Piece",
     "State",
     "check",
+    "convert_os_errors",
     "create",
-    "explained",
     "read",
-    "unbroken",
+    "split_at",
     "write",
 ]
 
@@ -50,9 +50,9 @@ class State:
     written: int
     """Frames written so far, overwritten ones included."""
     transitions: int
-    """The number of transitions that could be sampled."""
+    """The number of transitions that can be sampled."""
     checks: dict[str, str] = field(compare=False)
-    """By column, the checksums of its blocks. Those of a checkpoint are the ones that count."""
+    """The checksums of the blocks by column. On restore, the checksums in the checkpoint are used."""
 
     def __post_init__(self) -> None:
         if not 0 <= self.transitions <= self.written:
@@ -62,8 +62,8 @@ class State:
             )
 
     @staticmethod
-    def of(data: Mapping[str, Any]) -> State:
-        return _built(State, data, "the state of the replay")
+    def parse(data: Mapping[str, Any]) -> State:
+        return _build(State, data, "the state of the replay")
 
 
 @dataclass(frozen=True)
@@ -72,11 +72,11 @@ class Manifest:
 
     layout: Layout
     syncs: tuple[State, ...] = ()
-    """The syncs whose whole window is in the files, oldest first: the last two, or the last three between a sync and
-    the next frame, while the checkpoint is being written."""
+    """The syncs whose complete window is in the files, oldest first. These are the last two syncs; between a sync and
+    the next frame, while a checkpoint is written, the last three."""
     version: int = VERSION
     growing_to: int | None = None
-    """The capacity that an unfinished `grow` was called with; some files may already have that size."""
+    """The target capacity of an unfinished `grow`. Some files may already have that size."""
 
     def __post_init__(self) -> None:
         written = [state.written for state in self.syncs]
@@ -85,37 +85,37 @@ class Manifest:
 
     @property
     def state(self) -> State:
-        """The state at the last sync; empty if there was none."""
+        """The state at the last sync, or an empty state if there was none."""
         return self.syncs[-1] if self.syncs else State(0, 0, {})
 
     def synced(self, state: State) -> Manifest:
-        """The manifest after one more sync. A second sync at the same point changes nothing."""
+        """Return the manifest after one more sync. A second sync at the same point changes nothing."""
         return self if state == self.state and self.syncs else self._with((*self.syncs[-2:], state))
 
     def last_two(self) -> Manifest:
         return self._with(self.syncs[-2:])
 
     def save(self, directory: Path) -> None:
-        with explained(directory):
+        with convert_os_errors(directory):
             durable.replace(directory / MANIFEST, (to_json(self) + "\n").encode())
 
     @staticmethod
     def load(directory: Path) -> Manifest:
         path = directory / MANIFEST
         if not path.is_file():
-            raise ReplayError(f"{directory} holds no replay: {MANIFEST} is missing")
+            raise ReplayError(f"{directory} contains no replay: {MANIFEST} is missing")
         try:
-            with explained(directory):
+            with convert_os_errors(directory):
                 data = json.loads(durable.read(path))
         except (ValueError, RecursionError) as error:
             raise ReplayError(f"{path} is not valid JSON: {error}") from None
         version = data.get("version") if isinstance(data, dict) else None
         if version != VERSION:
             raise ReplayError(f"{path} has version {version!r}; this package reads version {VERSION}")
-        return _built(Manifest, data, str(path))
+        return _build(Manifest, data, str(path))
 
     def at(self, state: State, directory: Path) -> Manifest:
-        """The manifest as if the sync of `state` had been the last one."""
+        """Return the manifest with the sync of `state` as the last one."""
         if state not in self.syncs:
             held = ", ".join(f"{sync.written} ({sync.transitions})" for sync in self.syncs) or "none"
             raise ReplayError(
@@ -129,8 +129,8 @@ class Manifest:
 
 
 def create(directory: Path, layout: Layout) -> None:
-    """Create the files without content: they use disk only as rows are written. An old replay is deleted."""
-    with explained(directory):
+    """Create sparse files, which use disk only as rows are written. An old replay is deleted."""
+    with convert_os_errors(directory):
         directory.mkdir(parents=True, exist_ok=True)
         (directory / MANIFEST).unlink(missing_ok=True)
         for name, _ in DTYPES.values():
@@ -147,7 +147,7 @@ def create(directory: Path, layout: Layout) -> None:
 
 
 def check(directory: Path, manifest: Manifest) -> None:
-    """Raise ReplayError unless every file exists and has the size of the layout, or is growing to a larger one."""
+    """Raise ReplayError unless every file exists and has the size of the layout, or the larger size of a `grow`."""
     layout = manifest.layout
     for column in layout.columns.values():
         path = directory / column.file
@@ -171,8 +171,8 @@ class Piece(NamedTuple):
 
 def write(directory: Path, column: Column, pieces: Iterable[Piece], slots: int) -> None:
     """Make the pieces durable in the column's file."""
-    with explained(directory), durable.open_file(directory / column.file, "r+b") as file:
-        for at, rows in _placed(pieces, slots):
+    with convert_os_errors(directory), durable.open_file(directory / column.file, "r+b") as file:
+        for at, rows in _locate(pieces, slots):
             file.seek(at * column.row_bytes)
             file.write(rows)
         file.flush()
@@ -180,27 +180,27 @@ def write(directory: Path, column: Column, pieces: Iterable[Piece], slots: int) 
 
 
 def read(directory: Path, column: Column, pieces: Iterable[Piece], slots: int) -> None:
-    """Fill the pieces from the column's file, each one before the next is requested."""
-    with explained(directory), durable.open_file(directory / column.file, "rb") as file:
-        for at, rows in _placed(pieces, slots):
+    """Read the pieces from the column's file. Each piece is filled before the next one is requested."""
+    with convert_os_errors(directory), durable.open_file(directory / column.file, "rb") as file:
+        for at, rows in _locate(pieces, slots):
             file.seek(at * column.row_bytes)
             got = file.readinto(rows)  # type: ignore[attr-defined]
             if got != len(rows):
-                raise ReplayError(f"{directory / column.file} ended {len(rows) - got} bytes too early")
+                raise ReplayError(f"{directory / column.file} is too short by {len(rows) - got} bytes")
 
 
 @contextlib.contextmanager
-def explained(directory: Path) -> Iterator[None]:
-    """Turn the system's errors into the package's errors."""
+def convert_os_errors(directory: Path) -> Iterator[None]:
+    """Convert OSError to ResourceError or ReplayError."""
     try:
         yield
     except OSError as error:
         if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
-            raise ResourceError(f"no space to write the replay in {directory}: {error}") from error
+            raise ResourceError(f"not enough disk space for the replay in {directory}: {error}") from error
         raise ReplayError(f"the replay in {directory} cannot be read or written: {error}") from error
 
 
-def unbroken(first: int, stop: int, *periods: int) -> Iterator[tuple[int, int]]:
+def split_at(first: int, stop: int, *periods: int) -> Iterator[tuple[int, int]]:
     """Split [first, stop) at the multiples of each of the `periods`, where a ring wraps around."""
     while first < stop:
         end = min(stop, *(first - first % period + period for period in periods))
@@ -208,15 +208,15 @@ def unbroken(first: int, stop: int, *periods: int) -> Iterator[tuple[int, int]]:
         first = end
 
 
-def _placed(pieces: Iterable[Piece], slots: int) -> Iterator[tuple[int, memoryview]]:
-    """Each contiguous run of rows in memory, and the slot where it begins."""
+def _locate(pieces: Iterable[Piece], slots: int) -> Iterator[tuple[int, memoryview]]:
+    """Yield each contiguous block of rows in memory with the slot where it begins."""
     for ring, first, stop in pieces:
-        for begin, end in unbroken(first, stop, len(ring), slots):
+        for begin, end in split_at(first, stop, len(ring), slots):
             at = begin % len(ring)
             yield begin % slots, ring[at : at + end - begin].data.cast("B")
 
 
-def _built(cls: type[C], data: Mapping[str, Any], what: str) -> C:
+def _build(cls: type[C], data: Mapping[str, Any], what: str) -> C:
     try:
         return build(cls, dict(data), what)
     except PamdError as error:

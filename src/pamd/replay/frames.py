@@ -1,4 +1,4 @@
-"""The storage of the frames: in memory or in a file. `compressed.py` has the third kind."""
+"""Frame storage in memory or in a file. Compressed storage is in `compressed.py`."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from pamd.replay.ring import Counters
 __all__ = ["Frame", "Frames", "MappedFrames", "MemoryFrames"]
 
 Frame = NDArray[Any]
-"""uint8 or float32, as the layout states."""
+"""uint8 or float32, as defined by the layout."""
 
 
 class Frames(abc.ABC):
@@ -36,7 +36,10 @@ class Frames(abc.ABC):
 
     @abc.abstractmethod
     def save(self, directory: Path, first: int, stop: int) -> None:
-        """Make frames `first` to `stop` durable in their file. It is raw, so that every kind can load it."""
+        """Make frames `first` to `stop` durable in their file.
+
+        The file is raw, so every kind of storage can load it.
+        """
 
     @abc.abstractmethod
     def load(self, directory: Path, first: int, stop: int) -> None:
@@ -68,14 +71,14 @@ class MemoryFrames(Frames):
 class MappedFrames(Frames):
     """Frames in a memory-mapped file.
 
-    The pages of a whole batch are requested before they are read. Otherwise each page that is not in the system's cache
-    is waited for when it is touched, which takes several times as long (docs/performance.md).
+    All pages of a batch are prefetched. Reading pages that are not in the system's cache one at a time takes several
+    times as long (docs/performance.md).
     """
 
     def __init__(self, directory: Path, layout: Layout, read_only: bool) -> None:
         column = layout.columns["frames"]
         path = directory / column.file
-        with files.explained(directory):
+        with files.convert_os_errors(directory):
             # A view as a plain array: np.memmap itself adds overhead to every operation.
             shape = (layout.slots, *column.row_shape)
             with durable.open_file(path, "rb") as file:
@@ -86,31 +89,31 @@ class MappedFrames(Frames):
         self._row_bytes = column.row_bytes
 
     def write(self, counter: int, frame: Frame) -> None:
-        # Through the file: on a full disk this raises an error, whereas a store to the map kills the process.
+        # Write to the file: on a full disk this raises an error, whereas a write to the map kills the process.
         data = np.ascontiguousarray(frame).data.cast("B")
         offset = counter % len(self._rows) * self._row_bytes
-        with files.explained(self._directory):
+        with files.convert_os_errors(self._directory):
             while data:
                 done = os.pwrite(self._handle, data, offset)
                 data, offset = data[done:], offset + done
 
     def gather(self, counters: Counters, out: Frame) -> None:
-        if hasattr(os, "posix_fadvise"):  # It is missing on macOS.
+        if hasattr(os, "posix_fadvise"):  # posix_fadvise is missing on macOS.
             self._prefetch(counters)
         _take(self._rows, counters, out)
 
     def _prefetch(self, counters: Counters) -> None:
         first, last = counters.min(-1).ravel(), counters.max(-1).ravel()
         start, length = first % len(self._rows), last - first + 1
-        # A run that passes the end of the ring continues at its beginning.
+        # A range that passes the end of the ring continues at its beginning.
         rest = start + length - len(self._rows)
         runs = [*zip(start.tolist(), length.tolist(), strict=True), *((0, n) for n in rest[rest > 0].tolist())]
-        with contextlib.suppress(OSError):  # A hint, which not every file system supports.
+        with contextlib.suppress(OSError):  # This is a hint that not every file system supports.
             for row, rows in runs:
                 os.posix_fadvise(self._handle, row * self._row_bytes, rows * self._row_bytes, os.POSIX_FADV_WILLNEED)
 
     def save(self, directory: Path, first: int, stop: int) -> None:
-        with files.explained(self._directory):
+        with files.convert_os_errors(self._directory):
             os.fsync(self._handle)
 
     def load(self, directory: Path, first: int, stop: int) -> None:

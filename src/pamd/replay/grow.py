@@ -1,7 +1,7 @@
-"""Growing a replay on disk.
+"""Enlarge a replay on disk.
 
-Frame `c` is row `c % slots` of its files. As long as no frame was overwritten this is row `c`, so larger files hold the
-same rows. A kill after any step leaves a replay that opens: the old one until the last step, the new one after it.
+Frame `c` is row `c % slots` of its files. If no frame was overwritten, this is row `c`, so larger files have the same
+rows. A kill after any step leaves a valid replay: the old one until the last step, the new one after it.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from pathlib import Path
 from pamd import durable
 from pamd.config import check_whole
 from pamd.errors import ReplayError
-from pamd.replay.files import Manifest, check, explained
+from pamd.replay.files import Manifest, check, convert_os_errors
 from pamd.replay.layout import Layout
 from pamd.replay.resources import check_resources, layout_forecast
 
@@ -21,7 +21,7 @@ __all__ = ["grow"]
 
 
 def grow(directory: Path, capacity: int) -> None:
-    """Enlarge the replay in `directory` to `capacity` frames; nothing to do where it holds as many already."""
+    """Enlarge the replay in `directory` to `capacity` frames. A replay that is large enough is not changed."""
     manifest = Manifest.load(directory)
     check_whole("replay", "capacity", capacity, 1)
     check(directory, manifest)
@@ -29,7 +29,7 @@ def grow(directory: Path, capacity: int) -> None:
         return
     grown = _grown(manifest, max(capacity, manifest.layout.capacity), directory)
     check_resources(layout_forecast(grown), directory)
-    # An interrupted attempt at another capacity is undone first, so that the manifest names every size of a file.
+    # Undo an interrupted attempt with another capacity first, so that the manifest names all possible file sizes.
     _resize(directory, manifest.layout)
     dataclasses.replace(manifest, growing_to=grown.capacity).save(directory)
     _resize(directory, grown)
@@ -48,7 +48,7 @@ def _grown(manifest: Manifest, capacity: int, directory: Path) -> Layout:
 
 
 def _resize(directory: Path, layout: Layout) -> None:
-    with explained(directory):
+    with convert_os_errors(directory):
         for column in layout.columns.values():
             with durable.open_file(directory / column.file, "r+b") as file:
                 file.truncate(layout.slots * column.row_bytes)

@@ -1,4 +1,4 @@
-"""Checks of the values that go into a replay, so that a wrong one does not surface a million updates later."""
+"""Check values before they are stored, so that invalid ones are not discovered a million updates later."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 from pamd.errors import DtypeError, ReplayError, ShapeError
 from pamd.replay.layout import Layout
 
-__all__ = ["check_frame", "check_outcome", "checked_action"]
+__all__ = ["check_action", "check_frame", "check_outcome"]
 
 _LARGEST_FLOAT32 = float(np.finfo(np.float32).max)
 
@@ -26,8 +26,8 @@ def check_frame(frame: NDArray[Any], layout: Layout) -> None:
         raise ReplayError("a frame must be finite, got NaN or infinity")
 
 
-def checked_action(action: ArrayLike, layout: Layout) -> NDArray[np.float32]:
-    """[A], float32, finite."""
+def check_action(action: ArrayLike, layout: Layout) -> NDArray[np.float32]:
+    """Return the action as a finite float32 array [A]."""
     try:
         row = np.asarray(action, dtype=np.float32)
     except (TypeError, ValueError) as error:
@@ -40,7 +40,7 @@ def checked_action(action: ArrayLike, layout: Layout) -> NDArray[np.float32]:
 
 
 def check_outcome(reward: float, terminated: bool) -> None:
-    """Raise unless `reward` is one finite number and `terminated` a bool."""
+    """Raise unless `reward` is one finite number and `terminated` is a bool."""
     if np.ndim(reward) != 0:
         raise ShapeError(f"a reward must be one number, got {list(np.shape(reward))}")
     if isinstance(reward, str) or not abs(reward) <= _LARGEST_FLOAT32:

@@ -1,4 +1,4 @@
-"""The content and the size of a replay: the numbers that memory, files and forecast share."""
+"""The layout of a replay: shapes and sizes shared by memory, files and forecast."""
 
 from __future__ import annotations
 
@@ -25,19 +25,19 @@ __all__ = [
 STORAGES = ("memory", "mmap", "compressed")
 
 DTYPES = {"uint8": ("frames.u8", "u1"), "float32": ("frames.f32", "<f4")}
-"""The data types of frames, each with its file and its numpy type."""
+"""The file and the numpy type of each frame data type."""
 
-# Frames that are compressed together. A larger chunk compresses better, but sampling decompresses more unneeded frames.
+# Frames per compressed chunk. A larger chunk compresses better, but sampling decompresses more unneeded frames.
 CHUNK = 4
 
 CHECK = "<u4"
-"""The numpy type of a frame's checksum; it is kept in memory alone."""
+"""The numpy type of a frame's checksum, which is kept in memory only."""
 
-# The assumed compression ratio; plain backgrounds reach 4. Up to SMALL bytes nothing is assumed.
+# The assumed compression ratio; plain backgrounds reach 4. Below SMALL bytes, no compression is assumed.
 ASSUMED_RATIO = 3
 SMALL = 2**28
 
-# Two checkpoints are at least one loop iteration apart each, and an iteration may write two slots: the last frame of an
+# There is at least one loop iteration between checkpoints, and an iteration may write two slots: the last frame of an
 # episode and the first frame of the next.
 MINIMUM_MARGIN = 4
 
@@ -45,12 +45,13 @@ MINIMUM_MARGIN = 4
 @dataclass(frozen=True)
 class ReplayConfig:
     capacity: int = 1_000_000
-    """The number of newest frames that can be sampled."""
+    """The number of frames in the replay. The oldest ones are overwritten."""
     storage: str = "memory"
-    """`memory`; `mmap`: the frames are in a file, which the system caches; or `compressed`: in memory, four consecutive
-    frames at a time, compressed by zstd. Plain backgrounds become about four times smaller and sampling a batch takes
-    twenty times longer; videos and noise hardly shrink. A third of the uncompressed size is allocated (all of it up to
-    256 MB). Frames that do not fit end the run with a ResourceError, videos within the first 1024 frames."""
+    """Where frames are stored. `memory`: uncompressed in memory. `mmap`: in a memory-mapped file. `compressed`: in
+    memory, compressed with zstd in chunks of four frames. Plain backgrounds compress about fourfold; videos and noise
+    hardly compress. Sampling a batch takes twenty times longer. A third of the uncompressed size is allocated (all of
+    it up to 256 MB). If the frames do not fit, the run ends with a ResourceError; for videos this happens within the
+    first 1024 frames."""
 
     def __post_init__(self) -> None:
         check_whole("replay", "capacity", self.capacity, 1)
@@ -71,7 +72,7 @@ class Column(NamedTuple):
 
 @dataclass(frozen=True)
 class Layout:
-    """The shape of one replay. Rings in memory have `capacity` slots; files have `slots` = `capacity` + `margin`."""
+    """The layout of one replay. Arrays in memory have `capacity` slots; files have `slots` = `capacity` + `margin`."""
 
     capacity: int
     margin: int
@@ -111,7 +112,7 @@ class Layout:
 
     @property
     def columns(self) -> Mapping[str, Column]:
-        """The content of a slot: a frame, the step that was taken from it, and its age in its episode."""
+        """The columns: frame, the step taken from it, and its age in the episode."""
         return {
             "frames": Column(*DTYPES[self.dtype], self.frame_shape),
             "actions": Column("actions.f32", "<f4", (self.action_dim,)),
@@ -122,14 +123,14 @@ class Layout:
 
     @property
     def step_columns(self) -> Mapping[str, Column]:
-        """All columns but the frames. They are always in memory: 33 bytes a slot are not worth a page fault."""
+        """All columns except the frames. They are always in memory, because they take only 33 bytes per slot."""
         return {name: column for name, column in self.columns.items() if name != "frames"}
 
     @property
     def memory(self) -> int:
         """Bytes in memory."""
         frame = self.columns["frames"].row_bytes
-        # The chunks, begin and end of each, and the incomplete chunk.
+        # The chunks, their begin and end offsets, and the incomplete chunk.
         compressed = self.chunk_memory + 16 * self.chunks + CHUNK * frame
         frames = {"memory": self.capacity * frame, "mmap": 0, "compressed": compressed}[self.storage]
         steps = sum(column.row_bytes for column in self.step_columns.values())
@@ -137,21 +138,21 @@ class Layout:
 
     @property
     def chunks(self) -> int:
-        """The number of chunks that cover the window, wherever it begins, and one more that is being replaced."""
+        """The maximum number of chunks that overlap the window, plus one that is being replaced."""
         return self.capacity // CHUNK + 2
 
     @property
     def chunk_memory(self) -> int:
-        """Bytes for the chunks: the incompressible size, or the assumed size where that is large."""
+        """The bytes for the chunks: the uncompressed size if it is small, otherwise the assumed compressed size."""
         worst = self._incompressible
         return max(min(worst, SMALL), -(-worst // ASSUMED_RATIO))
 
     @property
     def assumed_ratio(self) -> float:
-        """The compression ratio that the frames must reach to fit; 1 if nothing is assumed."""
+        """The compression ratio that the frames must reach to fit; 1 if no compression is assumed."""
         return self._incompressible / self.chunk_memory if self.storage == "compressed" else 1.0
 
     @property
     def _incompressible(self) -> int:
-        # One more chunk: no chunk lies across the end of the memory, so up to one chunk is unused there.
+        # One more chunk, because no chunk wraps around the end of the memory, so up to one chunk is unused there.
         return (self.chunks + 1) * CHUNK * self.columns["frames"].row_bytes

@@ -1,8 +1,9 @@
-"""The replay: it stores single frames and samples batches of stacked transitions.
+"""The replay buffer. It stores single frames and samples batches of stacked transitions.
 
 Exact resume depends on one rule. Only the newest `capacity` frames, the window, are sampled, and the files have room
-for `margin` more. A killed run has written past its last checkpoint, but only into rows that the windows of the two
-newest checkpoints do not need. `add` and `start` refuse to go further; `needs_sync` announces this early enough.
+for `margin` more. A killed run has written past its last checkpoint, but only to rows that the two newest checkpoints
+do not need. `add` and `start` raise an error before they would overwrite other rows. `needs_sync` is True well before
+that.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from pamd.replay import files
 from pamd.replay.compressed import zstd
 from pamd.replay.frames import Frame
 from pamd.replay.grow import grow
-from pamd.replay.inputs import check_frame, check_outcome, checked_action
+from pamd.replay.inputs import check_action, check_frame, check_outcome
 from pamd.replay.layout import MINIMUM_MARGIN, Layout, ReplayConfig
 from pamd.replay.resources import check_resources, layout_forecast
 from pamd.replay.ring import Counters, Ring
@@ -36,7 +37,7 @@ __all__ = ["Replay"]
 
 
 class Replay:
-    """Built by `create` or `open`. It must not be shared between threads."""
+    """A replay buffer, built by `create` or `open`. It is not thread-safe."""
 
     def __init__(self, storage: Storage, manifest: files.Manifest, read_only: bool = False) -> None:
         self.layout = manifest.layout
@@ -58,10 +59,10 @@ class Replay:
         directory: str | os.PathLike[str] | None = None,
         overwrite: bool = False,
     ) -> Replay:
-        """An empty replay of frames such as [C, H, W] of uint8, or [n] of float32.
+        """Create an empty replay for uint8 frames [C, H, W] or float32 states [n].
 
-        Without a directory it is in memory only and cannot `sync`. `margin` must be at least twice the number of frames
-        between two checkpoints, plus two.
+        Without a directory it is kept in memory only and cannot `sync`. `margin` must be at least twice the number of
+        frames between two checkpoints, plus two.
         """
         layout = Layout(config.capacity, margin, frame_shape, action_dim, frame_stack, config.storage, dtype)
         if directory is None and config.storage == "mmap":
@@ -73,7 +74,7 @@ class Replay:
         manifest = files.Manifest(layout)
         place = None if directory is None else Path(directory)
         if place is not None and (place / files.MANIFEST).exists() and not overwrite:
-            raise ReplayError(f"{place} already holds a replay: open it, or create one with overwrite=True")
+            raise ReplayError(f"{place} already contains a replay: open it, or pass overwrite=True")
         check_resources(layout_forecast(layout), place)
         if place is None:
             return Replay(Storage(layout, None), manifest)
@@ -91,10 +92,11 @@ class Replay:
         storage: str | None = None,
         verify: bool = True,
     ) -> Replay:
-        """The replay as it was at the last sync, or at that of a checkpoint's `state`, which is one of the last two.
+        """Open the replay at the last sync, or at the sync of a checkpoint's `state`, which must be one of the last
+        two.
 
-        `storage` may differ from the one it was written with; `mmap` reads a large replay without loading it. Every
-        byte of the window is verified, unless `verify` is False; a replay that is not read-only is always verified.
+        `storage` may differ from the original one; `mmap` reads a large replay without loading it. Every byte of the
+        window is verified unless `verify` is False. A replay that is not read-only is always verified.
         """
         place = Path(directory)
         manifest = files.Manifest.load(place)
@@ -104,12 +106,12 @@ class Replay:
         layout = manifest.layout
         files.check(place, manifest)
         if state is not None:
-            manifest = manifest.at(files.State.of(state), place)
+            manifest = manifest.at(files.State.parse(state), place)
         check_resources(layout_forecast(layout), None if read_only else place)
-        loaded = _loaded(manifest, place, read_only, verify=verify or not read_only)
+        loaded = _load_storage(manifest, place, read_only, verify=verify or not read_only)
         replay = Replay(loaded, manifest, read_only)
         if not read_only:
-            # From now on the files follow this run; a sync after `state` is no longer valid.
+            # From now on the files belong to this run. A sync after `state` is no longer valid.
             manifest.save(place)
         return replay
 
@@ -117,7 +119,7 @@ class Replay:
     def grow(directory: str | os.PathLike[str], capacity: int) -> None:
         """Enlarge the replay on disk to `capacity` frames, so that a finished run can be extended.
 
-        This requires that no frame was ever overwritten. A kill at any point leaves the old or the new replay.
+        This requires that no frame was overwritten. After a kill at any point, the old or the new replay is intact.
         """
         grow(Path(directory), capacity)
 
@@ -132,7 +134,7 @@ class Replay:
 
     @property
     def needs_sync(self) -> bool:
-        """True where half of the margin is used: write a checkpoint before the next iteration of the loop."""
+        """True if half of the margin is used. Write a checkpoint before the next iteration of the loop."""
         since = self.written - max(self._manifest.state.written, self.layout.capacity)
         # One less than half: an iteration may write two frames, the last of an episode and the first of the next.
         return bool(self._manifest.syncs) and since >= self.layout.margin // 2 - 1
@@ -148,27 +150,27 @@ class Replay:
         `terminated` means that the task itself ended the episode; it is False at a time limit.
         """
         check_frame(frame, self.layout)
-        row = checked_action(action, self.layout)
+        row = check_action(action, self.layout)
         check_outcome(reward, terminated)
         newest = self._newest_frame()
         self._append(frame, age=int(self._storage.age[newest % self.layout.capacity]) + 1)
         self._storage.write_step(newest, row, reward, terminated)
 
     def transitions(self) -> Counters:
-        """[N]: all transitions that can be sampled, oldest first, for `take`."""
+        """Return all transitions [N] that can be sampled, oldest first, for `take`."""
         return self._ring.usable_counters()
 
     def take(
         self, transitions: Counters, buffer: int = 0, *, n_step: int = 1, gamma: float = 1.0, window: int = 0
     ) -> Batch:
-        """The given transitions [B] as a batch; the other arguments are those of `sample`."""
+        """Return the given transitions [B] as a batch. The other arguments are those of `sample`."""
         usable = self._ring.usable(transitions)
         if transitions.ndim != 1 or not len(transitions) or not usable.all():
             bad = transitions[~usable][:5].tolist()
             raise ReplayError(
                 f"take requires [B] transitions of this replay, got {list(transitions.shape)}, unknown: {bad}"
             )
-        return self._filled(transitions, buffer, n_step, gamma, window)
+        return self._fill_batch(transitions, buffer, n_step, gamma, window)
 
     def sample(
         self,
@@ -180,26 +182,26 @@ class Replay:
         gamma: float = 1.0,
         window: int = 0,
     ) -> Batch:
-        """`batch_size` transitions, drawn uniformly and independently.
+        """Sample `batch_size` transitions uniformly and independently.
 
-        With `n_step` above 1, `Batch.n_step` holds the returns of so many steps, discounted by `gamma`; the transitions
-        are the same. With `window` above 0, `Batch.window` holds the rewards of so many steps, one by one. The tensors
-        are views of memory that belongs to `buffer`, valid until the next call with the same `buffer` and the same
-        choice of steps and window; two alternating numbers keep two batches valid. `obs` and `next_obs` share frames:
-        do not write to them.
+        If `n_step` is above 1, `Batch.n_step` holds n-step returns discounted by `gamma`; the transitions are the same.
+        If `window` is above 0, `Batch.window` holds the individual rewards of that many steps. The tensors are views of
+        memory that belongs to `buffer`. They are valid until the next call with the same `buffer`, steps and window;
+        alternate between two buffer numbers to keep two batches valid. `obs` and `next_obs` share frames: do not write
+        to them.
         """
-        return self._filled(self._ring.draw(batch_size, rng), buffer, n_step, gamma, window)
+        return self._fill_batch(self._ring.draw(batch_size, rng), buffer, n_step, gamma, window)
 
     def sync(self) -> dict[str, Any]:
-        """Make all frames durable; returns the state for the checkpoint.
+        """Make all frames durable and return the state for the checkpoint.
 
-        Call this once per checkpoint, and complete the checkpoint before the next frame. From then on only the last two
+        Call this once per checkpoint, and complete the checkpoint before the next frame. After that, only the last two
         syncs can be opened.
         """
         if self.read_only:
             raise ReplayError("this replay was opened read-only")
         place = self._storage.place
-        # The last frame had no step yet at the sync before. Frames that left the window are not needed.
+        # At the previous sync, the last frame had no step yet. Frames that left the window are not needed.
         first = max(self._manifest.state.written - 1, self._ring.start)
         self._storage.save(first, self.written)
         state = files.State(self.written, len(self), self._storage.checks(self._ring.start, self.written))
@@ -212,17 +214,17 @@ class Replay:
         if self.read_only:
             raise ReplayError("this replay was opened read-only")
         self._check_margin()
-        # The frame comes first: if the disk is full, nothing else has changed.
+        # The frame is written first: if the disk is full, nothing else has changed.
         self._storage.write_frame(self.written, frame)
         self._ring.append(age)
 
     def _check_margin(self) -> None:
-        """Drop the third-last sync, then check that the next frame overwrites nothing of the other two."""
+        """Drop the third-last sync, and check that the next frame does not overwrite the other two."""
         syncs = self._manifest.syncs
         if not syncs:
             return
         if len(syncs) > 2:
-            # Also on disk, before anything is overwritten.
+            # Update the manifest on disk before anything is overwritten.
             manifest = self._manifest.last_two()
             manifest.save(self._storage.place)
             self._manifest = manifest
@@ -243,8 +245,8 @@ class Replay:
             raise ReplayError("add was called after the end of the episode; call start for the next one")
         return newest
 
-    def _filled(self, counters: Counters, buffer: int, n_step: int, gamma: float, window: int) -> Batch:
-        from pamd.replay.sample import Buffers  # Imported here: a process that only collects needs no torch.
+    def _fill_batch(self, counters: Counters, buffer: int, n_step: int, gamma: float, window: int) -> Batch:
+        from pamd.replay.sample import Buffers  # A process that only collects data does not need torch.
 
         check_whole("replay", "n_step", n_step, 1)
         check_whole("replay", "window", window, 0)
@@ -257,8 +259,8 @@ class Replay:
         return buffers.fill(self._storage, self._ring, counters, n_step, gamma)
 
 
-def _loaded(manifest: files.Manifest, directory: Path, read_only: bool, verify: bool) -> Storage:
-    """The storage with the window of `manifest` loaded, and verified by its checksums where `verify` is True."""
+def _load_storage(manifest: files.Manifest, directory: Path, read_only: bool, verify: bool) -> Storage:
+    """Load the window of `manifest` into a storage. If `verify` is True, its checksums are verified."""
     layout, state = manifest.layout, manifest.state
     storage = Storage(layout, directory, read_only)
     first = max(0, state.written - layout.capacity)

@@ -1,4 +1,4 @@
-"""The forecast of a replay's memory and disk, and the check that the machine has them, before any allocation."""
+"""Forecast the memory and disk of a replay, and check that they are available before any allocation."""
 
 from __future__ import annotations
 
@@ -26,28 +26,28 @@ _CGROUPS = Path("/sys/fs/cgroup")
 
 @dataclass(frozen=True)
 class Forecast:
-    """The cost of a full replay."""
+    """The memory and disk of a full replay."""
 
     bytes_memory: int
     bytes_disk: int
-    """The size of the files; a replay without a directory has none."""
+    """The size of the files; 0 without a directory."""
     bytes_per_transition: float
     """Bytes of memory, or of disk with `mmap`."""
     assumed_ratio: float = 1.0
-    """The compression ratio that `compressed` assumes; 1 if nothing is assumed. It never allocates more memory, and
-    frames that do not fit are an error."""
+    """The compression ratio that `compressed` assumes; 1 if no compression is assumed. Memory does not grow beyond the
+    forecast: frames that do not fit are an error."""
 
 
 def forecast(
     config: ReplayConfig, frame_shape: tuple[int, ...], action_dim: int, margin: int, dtype: str = "uint8"
 ) -> Forecast:
-    """The memory and disk of a full replay."""
-    # The frame stack costs nothing: it is built at sampling.
+    """Forecast the memory and disk of a full replay."""
+    # The frame stack costs nothing, because it is built when a batch is sampled.
     return layout_forecast(Layout(config.capacity, margin, frame_shape, action_dim, 1, config.storage, dtype))
 
 
 def layout_forecast(layout: Layout) -> Forecast:
-    """The memory and disk of a full replay of this layout."""
+    """Forecast the memory and disk of a full replay with this layout."""
     disk = layout.slots * sum(column.row_bytes for column in layout.columns.values())
     full = disk if layout.storage == "mmap" else layout.memory
     return Forecast(layout.memory, disk, full / layout.capacity, layout.assumed_ratio)
@@ -76,12 +76,12 @@ def check_resources(forecast: Forecast, directory: str | os.PathLike[str] | None
 
 
 def available_memory() -> int:
-    """Bytes that this process can still allocate: the machine's, or those of its control group where they are fewer."""
+    """Return the bytes that this process can allocate: the minimum of the machine and its control group."""
     return min([_machine_memory(), *_cgroup_memory()])
 
 
 def available_disk(directory: str | os.PathLike[str]) -> int:
-    """Free bytes on the disk where `directory` is, or would be created."""
+    """Return the free bytes on the disk of `directory`, which need not exist."""
     path = Path(directory).absolute()
     while not path.exists():
         path = path.parent
@@ -93,12 +93,12 @@ def _machine_memory() -> int:
         name, _, value = line.partition(":")
         if name == "MemAvailable":
             return int(value.split()[0]) * 1024
-    # Not Linux: only the total memory is known.
+    # On other systems than Linux, only the total memory is known.
     return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
 
 
 def _cgroup_memory() -> list[int]:
-    """The free memory of each control group of this process; a container may show its own group as the root."""
+    """Return the free memory of each control group of this process. A container may show its own group as the root."""
     left = []
     for line in _lines(_PROC / "self" / "cgroup"):
         _, controllers, path = line.split(":", 2)
@@ -124,7 +124,7 @@ def _left_in(group: Path, limit_name: str, usage_name: str, cache_name: str) -> 
 
 
 def disk_taken(directory: Path) -> int:
-    """The present bytes on disk of the replay in `directory`. Its files are sparse until they are full."""
+    """Return the bytes on disk that the replay in `directory` takes now. Its files are sparse until they are full."""
     layouts = [Layout(2, 0, (1,), action_dim=1, frame_stack=1, storage="memory", dtype=dtype) for dtype in DTYPES]
     paths = {directory / column.file for layout in layouts for column in layout.columns.values()}
     return sum(path.stat().st_blocks * 512 for path in paths if path.is_file())

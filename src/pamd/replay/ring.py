@@ -1,6 +1,6 @@
-"""The arithmetic of the ring, in plain numpy: the frames of each transition.
+"""Index arithmetic of the ring buffer in plain numpy.
 
-Frames are counted from 0 as they are written and never renumbered. Frame `c` is in slot `c % capacity`. Transition `c`
+Frames are numbered from 0 in the order in which they are written. Frame `c` is in slot `c % capacity`. Transition `c`
 is the step from frame `c` to frame `c + 1`.
 """
 
@@ -20,10 +20,10 @@ _LEAST_ACCEPTANCE = 0.25
 
 
 class Ring:
-    """The window, that is the newest `capacity` frames, and the transitions that lie inside it."""
+    """The window of the newest `capacity` frames and the transitions in it."""
 
     def __init__(self, age: NDArray[np.int32], frame_stack: int, written: int = 0) -> None:
-        """`age`: [capacity], shared with the storage: 0 for the first frame of an episode, then 1, 2, ..."""
+        """`age` [capacity] is shared with the storage. It is 0 for the first frame of an episode, then 1, 2, ..."""
         self.age = age
         self.frame_stack = frame_stack
         self.written = written
@@ -39,9 +39,9 @@ class Ring:
         return max(0, self.written - self.capacity)
 
     def append(self, age: int) -> None:
-        """Add frame `written`, which is the `age`-th of its episode."""
+        """Add frame `written` with its age in the episode."""
         if self.written >= self.capacity:
-            self.transitions -= self._lost_with_the_oldest()
+            self.transitions -= self._count_lost_with_oldest()
         self.age[self.written % self.capacity] = age
         self.written += 1
         # The capacity is at least frame_stack + 1, so the transition to the new frame is usable.
@@ -52,31 +52,33 @@ class Ring:
         return self.age[counters % self.capacity].astype(np.int64)
 
     def usable(self, counters: Counters) -> NDArray[np.bool_]:
-        """[...] -> [...]: whether the transition exists and all frames of both its stacks are in the window."""
+        """Return whether each transition exists and all frames of both stacks are in the window. [...] -> [...]"""
         inside = (counters >= self.start) & (counters < self.written - 1)
         unbroken = self.age_of(counters + 1) == self.age_of(counters) + 1
         whole = self._first_frame(counters) >= self.start
         return np.asarray(inside & unbroken & whole)
 
     def usable_counters(self) -> Counters:
-        """[N]: all usable transitions, oldest first."""
+        """Return all usable transitions [N], oldest first."""
         counters = np.arange(self.start, self.written - 1, dtype=np.int64)
         return counters[self.usable(counters)]
 
     def steps_ahead(self, counters: Counters, n_step: int) -> Counters:
-        """[B] usable transitions -> [B]: their next steps in the same episode and in the window, at most `n_step`."""
+        """Return the number of steps [B], at most `n_step`, from each transition [B] in the same episode and window."""
         k = np.arange(1, n_step + 1)
         frames = counters[:, None] + k
-        # The frames of the next episode are younger, so the equal ages come first.
+        # The frames of the next episode have smaller ages, so the matching ages come first.
         same_episode = self.age_of(frames) == self.age_of(counters)[:, None] + k
         return np.asarray((same_episode & (frames < self.written)).sum(axis=1))
 
     def frames_of(self, counters: Counters, *ends: Counters) -> Counters:
-        """[B] -> [B, frame_stack + 1]: the first `frame_stack` make the state, the last `frame_stack` the next state.
+        """Return the frames [B, frame_stack + 1] of transitions [B].
 
-        For each of `ends` [B], `frame_stack` more columns make the state after that many steps. The first frame of an
-        episode repeats where the episode is shorter than the stack. All states of a row belong to the same episode, so
-        they are clipped at the same frame, and the state and the next state can share their frames.
+        The first `frame_stack` frames are the state, and the last `frame_stack` frames are the next state.
+
+        For each of `ends` [B], `frame_stack` more columns are the state after that many steps. If the episode is
+        shorter than the stack, its first frame is repeated. All states of a row belong to the same episode, so they are
+        clipped at the same frame, and the state and the next state can share frames.
         """
         stack = np.arange(1 - self.frame_stack, 2)
         later = [(counters + steps)[:, None] + stack[:-1] for steps in ends]
@@ -85,7 +87,7 @@ class Ring:
         return np.asarray(np.maximum(frames, first_of_episode[:, None]))
 
     def draw(self, amount: int, rng: np.random.Generator) -> Counters:
-        """[amount]: usable transitions, each drawn uniformly and independently."""
+        """Draw usable transitions [amount] uniformly and independently."""
         if amount < 1 or self.transitions < amount:
             raise ReplayError(f"a batch of {amount} was requested, but the replay holds {self.transitions} transitions")
         if self.transitions < _LEAST_ACCEPTANCE * (self.written - 1 - self.start):
@@ -101,7 +103,7 @@ class Ring:
         return drawn
 
     def check(self) -> None:
-        """Raise ReplayError unless the ages are those of consecutive episodes."""
+        """Raise ReplayError unless the ages form consecutive episodes."""
         counters = np.arange(self.start, self.written, dtype=np.int64)
         age = self.age_of(counters)
         broken = (age < 0) | (age > counters)
@@ -117,7 +119,7 @@ class Ring:
     def _first_frame(self, counters: Counters) -> Counters:
         return counters - np.minimum(self.frame_stack - 1, self.age_of(counters))
 
-    def _lost_with_the_oldest(self) -> int:
-        """The number of transitions that need the oldest frame; several where it is the first of an episode."""
+    def _count_lost_with_oldest(self) -> int:
+        """Count the transitions that need the oldest frame. There are several if it is the first of an episode."""
         needing = np.arange(self.start, self.start + self.frame_stack, dtype=np.int64)
         return int(np.count_nonzero(self.usable(needing) & (self._first_frame(needing) == self.start)))

@@ -1,4 +1,4 @@
-"""Batches: one gather into preallocated buffers. The only file of the replay that needs torch."""
+"""Sample batches with one gather into preallocated buffers. This is the only file of the replay that needs torch."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ class Buffers:
 
     def __init__(self, batch_size: int, layout: Layout, with_n_step: bool, window: int = 0) -> None:
         stack, (first, *rest) = layout.frame_stack, layout.frame_shape
-        # The frames of the state and the next state overlap; those of the n-step state and of the window's end follow.
+        # State and next state share frames. The frames of the n-step state and the end of the window follow.
         count = stack + 1 + stack * (with_n_step + (window > 0))
         frames = _empty(batch_size, count, *layout.frame_shape, dtype=getattr(torch, layout.dtype))
         shape = (batch_size, stack * first, *rest)
         self.batch = Batch(
-            # Both are views of the same frames: nothing is copied, and a frame that both share is read once.
+            # Both are views of the same memory: nothing is copied, and a shared frame is read once.
             obs=frames[:, :stack].view(shape),
             action=_empty(batch_size, layout.action_dim),
             reward=_empty(batch_size),
@@ -56,7 +56,7 @@ class Buffers:
 
 
 def _empty(*shape: int, dtype: torch.dtype = torch.float32) -> torch.Tensor:
-    """Memory of the host, pinned where there is a GPU: copies to it are several times faster and need not block."""
+    """Allocate host memory. With a GPU it is pinned, so that copies are several times faster and asynchronous."""
     return torch.empty(shape, dtype=dtype, pin_memory=torch.cuda.is_available())
 
 
@@ -70,26 +70,29 @@ def _window(obs: torch.Tensor, steps: int) -> Window:
 
 
 def _fill_returns(n_step: NStep, storage: Storage, counters: Counters, steps: Counters, gamma: float) -> None:
-    """Reward and discount of the `steps` [B] steps from transitions `counters` [B]."""
+    """Fill in the return and discount of `steps` [B] steps from transitions `counters` [B]."""
     rewards = _rewards(storage, counters, steps, int(steps.max()))
     n_step.reward.numpy()[:] = (rewards * gamma ** np.arange(rewards.shape[1])).sum(axis=1)
     n_step.discount.numpy()[:] = gamma**steps * (1.0 - _terminated(storage, counters, steps))
 
 
 def _fill_window(window: Window, storage: Storage, counters: Counters, steps: Counters) -> None:
-    """Rewards and end of the `steps` [B] steps from transitions `counters` [B]."""
+    """Fill in the rewards and the end of `steps` [B] steps from transitions `counters` [B]."""
     window.reward.numpy()[:] = _rewards(storage, counters, steps, window.reward.shape[1])
     window.length.numpy()[:] = steps
     window.not_done.numpy()[:] = 1.0 - _terminated(storage, counters, steps)
 
 
 def _rewards(storage: Storage, counters: Counters, steps: Counters, most: int) -> NDArray[np.floating]:
-    """[B, most]: the rewards of `steps` [B] steps, then 0."""
+    """Return the rewards [B, most] of `steps` [B] steps, padded with 0."""
     k = np.arange(most)
-    # Slots beyond the last step may hold another episode or stale values; they must not count.
+    # Slots beyond the last step may contain another episode or stale values, which must be ignored.
     return np.where(k < steps[:, None], storage.rewards[(counters[:, None] + k) % storage.layout.capacity], 0.0)
 
 
 def _terminated(storage: Storage, counters: Counters, steps: Counters) -> NDArray[np.bool_]:
-    """[B]: whether the episode terminated within the steps. Only the last step of an episode can terminate it."""
+    """Return whether each episode terminated within the steps [B].
+
+    Only the last step of an episode can terminate it.
+    """
     return np.asarray(storage.terminated[(counters + steps - 1) % storage.layout.capacity])

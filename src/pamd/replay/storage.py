@@ -1,4 +1,4 @@
-"""The columns of a replay: the steps in rings in memory, and the frames in a `Frames`."""
+"""The columns of a replay. Steps are in memory; frames are in a `Frames` object."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _READ_BYTES = 2**20
 
 
 class Storage:
-    """The columns of one replay, and their files if it has a directory."""
+    """The columns of one replay, and their files if the replay has a directory."""
 
     def __init__(self, layout: Layout, directory: Path | None, read_only: bool = False) -> None:
         self.layout = layout
@@ -50,7 +50,7 @@ class Storage:
         return self._directory
 
     def write_frame(self, counter: int, frame: Frame) -> None:
-        """Store `frame` as frame `counter`. Its checksum is that of the given bytes, not of what the disk returns."""
+        """Store `frame` as frame `counter`. The checksum is computed from the given bytes, not read back from disk."""
         self.frames.write(counter, frame)
         self._frame_checks[counter % self.layout.capacity] = checksum(np.ascontiguousarray(frame))
 
@@ -74,11 +74,14 @@ class Storage:
             files.read(self.place, column, [files.Piece(self._rings[name], first, stop)], self.layout.slots)
 
     def checks(self, first: int, stop: int) -> dict[str, str]:
-        """By column, the checksums of the blocks of frames `first` to `stop`."""
-        return self._checks.of(first, stop)
+        """Return the checksums of the blocks of frames `first` to `stop` by column."""
+        return self._checks.compute(first, stop)
 
     def verify(self, expected: Mapping[str, str], first: int, stop: int) -> None:
-        """Read frames `first` to `stop`, all in the window; ReplayError unless their checksums are `expected`."""
+        """Verify frames `first` to `stop`, all in the window.
+
+        Raises ReplayError if a checksum is not the `expected` one.
+        """
         columns = self.layout.columns
         at_once = max(1, _READ_BYTES // columns["frames"].row_bytes)
         rows = np.empty((at_once, *self.layout.frame_shape), columns["frames"].dtype)
@@ -93,7 +96,8 @@ class Storage:
         if damaged:
             more = f" and {len(damaged) - 3} more blocks" if len(damaged) > 3 else ""
             raise ReplayError(
-                f"the replay in {self.place} is damaged: {'; '.join(damaged[:3])}{more} are not what was written"
+                f"the replay in {self.place} is damaged: {'; '.join(damaged[:3])}{more} have changed since they were"
+                " written"
             )
 
     def _frames(self, read_only: bool) -> Frames:

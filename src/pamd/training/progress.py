@@ -30,7 +30,7 @@ def read_progress(saved: Checkpoint) -> Progress:
     """Read the progress from a checkpoint. Raises CheckpointError if a part is missing or has the wrong type."""
     state = saved.state
     try:
-        State.of(state["replay"])
+        State.parse(state["replay"])
         for name in LOGS:
             _count(state["logs"][name]["bytes"]), str(state["logs"][name]["sha256"])
         last = state["last_return"]
