@@ -131,7 +131,7 @@ def no_pictures(path: Path) -> None:
         (empty, "is empty"),
         (one_frame, "only one frame"),
         (cut_short, "cannot be decoded"),
-        (half, "is cut off: [0-9]+ of its 200 frames"),
+        (half, "is truncated: only [0-9]+ of its 200 frames"),
         (no_pictures, "no pictures"),
     ],
 )

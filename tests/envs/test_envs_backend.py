@@ -113,4 +113,4 @@ def test_probe_tries_each() -> None:
 def test_probe_does_not_wait_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(backend, "_PROBE", "import time; time.sleep(60)")
     monkeypatch.setattr(backend, "BACKENDS", ("egl",))
-    assert probe_backends(timeout=0.2) == [("egl", False, "no answer within 0.2 s")]
+    assert probe_backends(timeout=0.2) == [("egl", False, "no response within 0.2 s")]

@@ -1,4 +1,4 @@
-"""Control tasks from pixels or states as Gymnasium environments. A new file here is a new environment family."""
+"""Control tasks with pixel or state observations as Gymnasium environments. Each file adds an environment family."""
 
 from __future__ import annotations
 
@@ -74,15 +74,15 @@ def make_env(
     noise: str | NoiseConfig | None = None,
     scene: Scene = "stock",
 ) -> Episodes:
-    """The environment of `task`; the options are those of `EnvConfig`.
+    """Make the environment of `task`. The options are the fields of `EnvConfig`.
 
-    `distractor` is the name of a preset (`pamd list distractors`) or a config of your own. `videos` is a folder of
-    videos for it. `noise` is the name of a preset or a config for the states of a `state:` task.
+    `distractor` is the name of a preset (`pamd list distractors`) or a `DistractorConfig`. `videos` is a folder of
+    background videos. `noise` is the name of a preset or a `NoiseConfig` for a `state:` task.
 
-    Observations are uint8 [3 * frame_stack, size, size], frames oldest first; those of a `state:` task are
-    float32 [n * frame_stack]. A stack has 3 pictures or 1 state by default. Actions are float32 [A] in [-1, 1]. Every
-    `info` has `frame`, the newest frame alone, and `frames`, the number of simulator frames
-    that the step took. `render()` returns RGB [render_size, render_size, 3]; the default is `size`.
+    Observations are uint8 [3 * frame_stack, size, size], oldest frame first, or float32 [n * frame_stack] for a
+    `state:` task. By default, 3 pictures or 1 state are stacked. Actions are float32 [A] in [-1, 1]. `info["frame"]` is
+    the newest frame, and `info["frames"]` is the number of simulator frames of the step. `render()` returns RGB
+    [render_size, render_size, 3]; the default is `size`.
     """
     background = named_distractor(distractor, videos)
     stack = default_frame_stack(task) if frame_stack is None else frame_stack
@@ -104,9 +104,9 @@ def make_env(
 
 
 def named_distractor(given: str | DistractorConfig | None, videos: str | Path | None = None) -> DistractorConfig | None:
-    """The distractor of a preset's name, or the given one, with a folder of videos."""
+    """Return the distractor of a preset, or the given config, with a folder of videos."""
     if given is None and videos is not None:
-        raise ConfigError("videos require a distractor that shows them: name one, e.g. paper-video")
+        raise ConfigError("videos require a distractor that shows them, e.g. paper-video")
     if isinstance(given, str):
         return distractor(given, videos=videos)
     if given is not None and not isinstance(given, DistractorConfig):
@@ -117,12 +117,12 @@ def named_distractor(given: str | DistractorConfig | None, videos: str | Path | 
 
 
 def named_noise(given: str | NoiseConfig | None) -> NoiseConfig | None:
-    """The noise of a preset's name, or the given one."""
+    """Return the noise of a preset, or the given config."""
     return noise(given) if isinstance(given, str) else given
 
 
 def unseen(config: EnvConfig) -> EnvConfig | None:
-    """`config` with what training never shows: other background videos, or noise of another mean; None without any."""
+    """Return `config` with unseen background videos or an unseen noise mean; None if it has neither."""
     if config.noise is not None:
         moved = config.noise.mean + config.noise.shift * config.noise.deviation
         return dataclasses.replace(config, noise=dataclasses.replace(config.noise, mean=moved))
@@ -132,7 +132,9 @@ def unseen(config: EnvConfig) -> EnvConfig | None:
 
 
 def prepare_env(config: EnvConfig, report: Report | None = None) -> EnvConfig:
-    """`config` with the clips of its distractor chosen, named by content and decoded; unchanged where it has none.
+    """Choose and decode the clips of the distractor, and return `config` with their digests.
+
+    A config without clips is returned unchanged.
 
     Call this before a run writes its config, so that the config names the clips.
     """
@@ -144,8 +146,8 @@ def prepare_env(config: EnvConfig, report: Report | None = None) -> EnvConfig:
 
 
 def build_env(config: EnvConfig, *, seed: int = 0, render_size: int | None = None) -> Episodes:
-    """The environment that `config` describes."""
-    import_simulator("gymnasium")  # Imported here: it is slow to import, and users of a distance do not need it.
+    """Build the environment of `config`."""
+    import_simulator("gymnasium")  # The import is slow, and users of a distance do not need it.
     from pamd.envs.wrappers import Episodes, FrameStack, TaskEnv
 
     if render_size is not None:

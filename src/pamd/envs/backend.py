@@ -1,4 +1,4 @@
-"""The OpenGL back end, chosen before MuJoCo is imported, because MuJoCo reads the choice on import."""
+"""Choose the OpenGL backend. This must happen before MuJoCo is imported, because MuJoCo reads the choice on import."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ __all__ = ["BACKENDS", "Backend", "choose_backend", "import_simulator", "no_back
 BACKENDS = ("egl", "osmesa", "glfw")
 _OFFSCREEN = ("egl", "osmesa")
 
-# Run in its own process: a failing back end may crash it, and a process cannot change its back end.
+# This runs in a separate process: a failing backend may crash, and a process cannot change its backend.
 _PROBE = """
 import sys
 import mujoco
@@ -28,7 +28,7 @@ mujoco.mj_forward(model, data)
 with mujoco.Renderer(model, 16, 16) as renderer:
     renderer.update_scene(data, 0)
     if not renderer.render().any():
-        sys.exit('it drew a black picture')
+        sys.exit('the rendered picture is black')
     try:
         from OpenGL import GL
         driver = GL.glGetString(GL.GL_RENDERER).decode()
@@ -39,16 +39,18 @@ sys.stdout.write(driver)
 
 
 class Backend(NamedTuple):
-    """The result of `probe_backends` for one back end."""
+    """The result of `probe_backends` for one backend."""
 
     name: str
     ok: bool
     detail: str
-    """The driver, or the reason of the failure."""
+    """The driver, or the reason for the failure."""
 
 
 def choose_backend() -> str:
-    """Set MUJOCO_GL and PYOPENGL_PLATFORM for this process and its children; the name, or "" for MuJoCo's default.
+    """Set MUJOCO_GL and PYOPENGL_PLATFORM for this process and its children.
+
+    Returns the name of the backend, or "" for MuJoCo's default.
 
     Variables that the user has set are kept. A machine without a display gets EGL, or OSMesa if only that is installed.
     """
@@ -63,7 +65,7 @@ def choose_backend() -> str:
 
 
 def import_simulator(module: str) -> Any:
-    """Import `module` (mujoco, dm_control.suite, ...) after choosing the back end."""
+    """Import `module` (mujoco, dm_control.suite, ...) after choosing the backend."""
     choose_backend()
     try:
         return importlib.import_module(module)
@@ -72,12 +74,12 @@ def import_simulator(module: str) -> Any:
         if error.name == package:
             raise TaskError(f"{package} is not installed: pip install 'pamd[lab]', or {package} itself") from None
         raise RenderError(no_backend(error)) from error
-    except Exception as error:  # A missing GL library raises AttributeError, OSError, RuntimeError, TypeError...
+    except Exception as error:  # A missing GL library raises many types of errors.
         raise RenderError(no_backend(error)) from error
 
 
 def no_backend(error: BaseException) -> str:
-    """The message of a RenderError: what was tried, how it failed, how to fix it."""
+    """Return the message of a RenderError: the attempted backend, the error and how to fix it."""
     tried = os.environ.get("MUJOCO_GL") or "MuJoCo's own choice (MUJOCO_GL is not set)"
     platform = os.environ.get("PYOPENGL_PLATFORM")
     with_platform = f", PYOPENGL_PLATFORM={platform}" if platform else ""
@@ -92,7 +94,7 @@ def no_backend(error: BaseException) -> str:
 
 
 def probe_backends(timeout: float = 60.0) -> list[Backend]:
-    """Try every back end in a separate process, each for at most `timeout` seconds."""
+    """Try every backend in a separate process, for at most `timeout` seconds each."""
     return [_probe(name, timeout) for name in BACKENDS]
 
 
@@ -111,7 +113,7 @@ def _probe(name: str, timeout: float) -> Backend:
             check=False,
         )
     except subprocess.TimeoutExpired:
-        return Backend(name, False, f"no answer within {timeout:g} s")
+        return Backend(name, False, f"no response within {timeout:g} s")
     if done.returncode == 0:
         return Backend(name, True, done.stdout.strip())
     errors = [line for line in done.stderr.splitlines() if line.strip()]

@@ -17,14 +17,14 @@ from pamd.errors import ConfigError, RenderError
 __all__ = ["Camera"]
 
 SKY_SHARE = 0.01
-"""Where the camera shows less sky than this, the floor is the background."""
+"""If the camera shows less sky than this fraction, the floor is the background."""
 
 
 class Camera:
-    """Pictures of a MuJoCo model from one of its cameras.
+    """Renders pictures of a MuJoCo model from one of its cameras.
 
-    `physics.render` would build a new scene for every picture. OpenGL starts with the first picture, so an environment
-    that only reports its spaces needs none.
+    Unlike `physics.render`, it does not build a new scene for every picture. OpenGL is initialized for the first
+    picture, so it is not needed to query the spaces of an environment.
     """
 
     def __init__(self, camera: int, fast: bool) -> None:
@@ -36,37 +36,38 @@ class Camera:
         self._renderers: dict[int, Any] = {}
         self._backdrop: Literal["sky", "floor"] | None = None
         self._background: tuple[list[Any], tuple[NDArray[Any], NDArray[Any]]] | None = None
-        # An environment that was never closed must free its context before EGL shuts down, or Python prints tracebacks
-        # at exit. Only a handler registered after MuJoCo's own runs before it, which weakref.finalize does not do.
+        # An environment that was never closed must free its context before EGL shuts down. Otherwise Python prints
+        # tracebacks at exit. The handler must be registered after MuJoCo's own to run before it, so weakref.finalize
+        # cannot be used.
         self._at_exit = functools.partial(_close, weakref.ref(self))
 
     def draw(self, model: Any, data: Any, size: int) -> NDArray[np.uint8]:
-        """A new RGB picture [size, size, 3] of mujoco.MjModel `model` in the state mujoco.MjData `data`."""
+        """Draw mujoco.MjModel `model` in the state mujoco.MjData `data` as a new RGB picture [size, size, 3]."""
         picture: NDArray[np.uint8] = self._stage(model, data, size).render()
         return picture
 
     def draw_masked(
         self, model: Any, data: Any, size: int, adjust: Adjust | None = None, *, foreground_only: bool = False
     ) -> MaskedFrame:
-        """As `draw`, with a mask [size, size] of the background by MuJoCo's segmentation: the sky, id -1.
+        """Draw a picture like `draw`, with a mask [size, size] of the background from MuJoCo's segmentation.
 
-        Where the camera sees no sky in the model's first pose (reacher, point_mass), the floor is background too.
-        With `foreground_only` the background pixels are arbitrary, which is cheaper when the caller replaces them.
-        `adjust` may change the scene before it is drawn and never affects the simulation. Without it, the picture
-        equals that of `draw`, with one exception: where a floor reaches beyond the box of the sky (quadruped_walk),
-        `draw` shows a pixel or two of sky in front of that floor.
+        The background is the sky (id -1). If the camera sees no sky in the model's first pose (reacher, point_mass),
+        the floor is also background. With `foreground_only` the background pixels are arbitrary, which is cheaper if
+        the caller replaces them. `adjust` may change the scene before it is drawn and never affects the simulation.
+        Without it, the picture equals that of `draw`, with one exception: if a floor reaches beyond the sky box
+        (quadruped_walk), `draw` shows a pixel or two of sky in front of that floor.
         """
         mujoco = import_simulator("mujoco")
         floor = self.backdrop(model, size) == "floor"
         renderer = self._stage(model, data, size, adjust)
         scene = renderer.scene
         geoms = scene.geoms[: scene.ngeom]
-        # Transparency and multisampling mix the task with its background, so both must be drawn together.
+        # Transparency and multisampling blend the task with its background, so both must be drawn together.
         if not self._fast or any(geom.rgba[3] < 1 for geom in geoms):
             picture = renderer.render()
             return MaskedFrame(picture, _segmented_background(mujoco, renderer, floor))
-        # Otherwise the task is drawn without its background, and the background alone where it has changed. Their
-        # depths tell which is in front. The mask equals the segmentation's and costs less than a second picture.
+        # Otherwise the task is drawn without its background, and the background separately if it has changed. The
+        # depths decide which is in front. The mask equals the segmentation mask and costs less than a second picture.
         floors = [(geom, geom.type) for geom in geoms if floor and _is_floor(mujoco, geom)]
         for geom, _ in floors:
             geom.type = mujoco.mjtGeom.mjGEOM_NONE
@@ -86,11 +87,11 @@ class Camera:
         return MaskedFrame(picture, mask)
 
     def _draw_background(self, mujoco: Any, renderer: Any, floor: bool, sky: bool) -> tuple[NDArray[Any], NDArray[Any]]:
-        """Picture and depth of what is left in the scene; drawn again only where camera or lights have moved."""
+        """Return picture and depth of the background, which is redrawn only if the camera or the lights have moved."""
         scene = renderer.scene
         seen = scene.camera[0]
         key = [seen.forward.tobytes(), seen.up.tobytes(), (seen.frustum_center, seen.frustum_top, renderer.height, sky)]
-        if floor:  # The view of the floor depends on the position, that of the sky does not.
+        if floor:  # The view of the floor depends on the camera position. The view of the sky does not.
             key += [seen.pos.tobytes()]
             key += [light.pos.tobytes() + light.dir.tobytes() for light in scene.lights[: scene.nlight]]
         if self._background is None or self._background[0] != key:
@@ -99,7 +100,7 @@ class Camera:
         return self._background[1]
 
     def backdrop(self, model: Any, size: int) -> Literal["sky", "floor"]:
-        """The background of this camera, decided once, in the model's first pose."""
+        """Return the background of this camera. It is determined once, in the model's first pose."""
         if self._is_stale(model):
             self.close()
         if self._backdrop is None:
@@ -116,7 +117,7 @@ class Camera:
         return self._backdrop
 
     def _stage(self, model: Any, data: Any, size: int, adjust: Adjust | None = None) -> Any:
-        """The renderer of this size with the scene of this state."""
+        """Return the renderer of this size with the scene of the given state."""
         if self._is_stale(model):
             self.close()
         mujoco = import_simulator("mujoco")
@@ -142,7 +143,7 @@ class Camera:
         atexit.unregister(self._at_exit)
 
     def _is_stale(self, model: Any) -> bool:
-        """Whether the contexts belong to another model, or to this one before its terrain changed."""
+        """Return whether the contexts belong to another model, or to this one before its terrain changed."""
         if self._model is None:
             return False
         if model is not self._model:
@@ -152,7 +153,7 @@ class Camera:
     def _open(self, mujoco: Any, model: Any, size: int) -> Any:
         if self._camera >= model.ncam:
             raise ConfigError(f"camera must be between -1 and {model.ncam - 1} for this model, got {self._camera}")
-        # These settings only take effect before the context is created.
+        # These settings have no effect after the context is created.
         model.vis.global_.offwidth = max(model.vis.global_.offwidth, size)
         model.vis.global_.offheight = max(model.vis.global_.offheight, size)
         if self._fast:
@@ -160,10 +161,10 @@ class Camera:
             model.vis.quality.shadowsize = 0
         try:
             renderer = mujoco.Renderer(model, size, size)
-        except Exception as error:  # Every back end raises its own types of errors.
+        except Exception as error:  # Every backend raises its own types of errors.
             raise RenderError(no_backend(error)) from error
         self._options = mujoco.MjvOption()
-        # As in dm_control, the beams of range finders are hidden.
+        # Hide the beams of range finders, as dm_control does.
         self._options.flags[mujoco.mjtVisFlag.mjVIS_RANGEFINDER] = False
         self._model = model
         self._terrain = model.hfield_data.copy() if model.nhfield else None
@@ -173,7 +174,7 @@ class Camera:
 
 
 def _segmented_background(mujoco: Any, renderer: Any, with_floor: bool) -> NDArray[np.bool_]:
-    """[H, W]: where a segmentation pass shows no object, or the floor."""
+    """Return a mask [H, W] of the pixels where a segmentation pass shows no object, or the floor."""
     scene = renderer.scene
     before = scene.flags.copy()
     scene.flags[mujoco.mjtRndFlag.mjRND_SEGMENT] = True
@@ -197,10 +198,10 @@ def _is_floor(mujoco: Any, geom: Any) -> bool:
 
 
 def _depth(mujoco: Any, renderer: Any) -> NDArray[np.float32]:
-    """Depth [H, W] of the last picture: larger is nearer, 0 if nothing was drawn."""
+    """Return the depth [H, W] of the last picture. Larger is nearer; 0 means that nothing was drawn."""
     height, width = renderer.height, renderer.width
     depth = np.empty((height, width), np.float32)
-    # mujoco.Renderer sets the depth map that is 0 at the far plane.
+    # mujoco.Renderer uses a depth map that is 0 at the far plane.
     mujoco.mjr_readPixels(None, depth, mujoco.MjrRect(0, 0, width, height), renderer._mjr_context)
     return depth[::-1]
 

@@ -13,10 +13,10 @@ from pamd.errors import ConfigError
 __all__ = ["EnvConfig", "Scene"]
 
 Scene = Literal["stock", "released-dbc"]
-"""The suite's own colors, or those of the released DBC side."""
+"""The suite's own colors, or the colors of the released DBC code."""
 
 MINIMUM_SIZE = 12
-"""In a smaller picture the parts of a task cannot be distinguished."""
+"""The minimum size. In smaller pictures, the parts of a task cannot be distinguished."""
 
 
 @dataclass(frozen=True)
@@ -34,12 +34,13 @@ class EnvConfig:
     action_repeat: int | None = None
     """Simulator frames per decision; None is the paper's value for the task, which `resolve_env` fills in."""
     camera: int = 0
-    """The number of the model's camera; -1 is MuJoCo's free camera. DMControl only."""
+    """The index of the model's camera; -1 is MuJoCo's free camera. DMControl only."""
     render: Literal["standard", "fast"] = "standard"
-    """`standard` gives dm_control's own pixels. `fast` omits shadows, reflections and multisampling, so lines thinner
-    than a pixel (the string of ball_in_cup) flicker. The two are the same for tasks with one way of rendering."""
+    """`standard` gives the same pixels as dm_control. `fast` omits shadows, reflections and multisampling, so lines
+    thinner than a pixel (the string of ball_in_cup) flicker. Tasks outside DMControl ignore this option."""
     antialias: int = 1
-    """Pictures are drawn this many times as large and averaged, so small parts move by less than a pixel. 1: off."""
+    """The supersampling factor. Pictures are drawn this many times as large and averaged, so that subpixel motion is
+    visible. 1 turns it off."""
     time_limit: int | None = None
     """Simulator frames after which an episode is truncated; None is the task's own limit."""
     distractor: DistractorConfig | None = None
@@ -66,10 +67,10 @@ class EnvConfig:
 
     @property
     def picture_shape(self) -> tuple[int, ...]:
-        """[k*C, H, W]: the pictures of a stack, one after the other."""
+        """The shape [k*C, H, W] of stacked pictures."""
         return (3 * self.frame_stack, self.size, self.size)
 
     @property
     def what(self) -> str:
-        """How errors name it."""
+        """The name in error messages."""
         return f"environment {self.task!r}"

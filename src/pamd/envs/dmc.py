@@ -33,27 +33,27 @@ ACTION_REPEATS: dict[str, int] = {
     "walker_walk": 2,
     "walker_run": 2,
 }
-"""tab:action-repeat. Its two columns agree wherever both have an entry."""
+"""tab:action-repeat. Its two columns agree if both have an entry."""
 
 OTHER_ACTION_REPEAT = 2
-"""For tasks outside the table: the smaller of its two values."""
+"""The value for tasks outside the table: the smaller of its two values."""
 
 UNLIMITED_FRAMES = 1000
-"""The time limit of lqr, which has none in the suite: the length of all other tasks."""
+"""The time limit of lqr, which has none in the suite. All other tasks have this limit."""
 
 _TASK_FUNCTION = re.compile(r"^@SUITE\.add\([^)]*\)\s*def (\w+)\(", re.MULTILINE)
 
 
 def suite_tasks() -> dict[str, tuple[str, str]]:
-    """Every `domain_task` of the installed suite, with its domain and task."""
+    """Return every `domain_task` of the installed suite, with its domain and task."""
     suite = import_simulator("dm_control.suite")
-    # Both parts may contain underscores (ball_in_cup, swingup_sparse), so names are joined here and never split.
+    # Both parts may contain underscores (ball_in_cup, swingup_sparse), so names cannot be split.
     return {f"{domain}_{task}": (domain, task) for domain, task in suite.ALL_TASKS}
 
 
 @functools.cache
 def task_names() -> frozenset[str]:
-    """The keys of `suite_tasks`, read from the suite's source; empty where dm_control is not installed.
+    """Return the keys of `suite_tasks`, read from the suite's source; empty if dm_control is not installed.
 
     Importing the suite takes half a second and starts EGL, which is too much for checking a name.
     """
@@ -65,7 +65,7 @@ def task_names() -> frozenset[str]:
 
 @contextlib.contextmanager
 def _without_notices() -> Iterator[None]:
-    """Hide MuJoCo's notice about a deprecated attribute in the suite's models: the user cannot fix it."""
+    """Hide MuJoCo's warning about a deprecated attribute in the suite's models, which users cannot fix."""
     logger = logging.getLogger("absl")
     before = logger.level
     logger.setLevel(logging.ERROR)
@@ -86,14 +86,14 @@ class DMControl(Task):
         _check_known(name, tasks)
         self._name, self._domain, self._scene = name, tasks[name][0], config.scene
         self._recolored: Any = None
-        # lqr draws its springs when it is built: always from seed 0, so that the name determines the task.
+        # lqr draws its springs when it is built. Seed 0 is used, so that the name determines the task.
         kwargs: dict[str, Any] = {"random": 0}
         if config.time_limit is not None:
             kwargs["time_limit"] = float("inf")  # The config's limit may be longer.
         suite = import_simulator("dm_control.suite")
         with _without_notices():
             self._env = suite.load(*tasks[name], task_kwargs=kwargs)
-        self._model()  # Recolored now, so that dm_control's own pictures have the colors, too.
+        self._model()  # Recolor the model now, so that pictures of dm_control itself have these colors.
         self._physics_error = import_simulator("dm_control.rl.control").PhysicsError
         cameras = self._env.physics.model.ncam
         if config.camera >= cameras:
@@ -111,7 +111,7 @@ class DMControl(Task):
         return self._env.physics
 
     def state(self) -> NDArray[np.float64]:
-        """The suite's own observation of the current state, flattened: [n]."""
+        """Return the suite's own observation of the current state, flattened to [n]."""
         observed = self._env.task.get_observation(self._env.physics)
         return np.concatenate([np.ravel(part) for part in observed.values()]).astype(np.float64)
 
@@ -137,7 +137,7 @@ class DMControl(Task):
         return self._camera.draw_masked(self._model(), data, size, adjust, foreground_only=foreground_only)
 
     def _model(self) -> Any:
-        """The mujoco.MjModel in the colors of the scene. It is looked up each time: a task may recompile it."""
+        """Return the mujoco.MjModel in the colors of the scene. Tasks may recompile it, so it is not cached."""
         model = self._env.physics.model.ptr
         if self._scene == "released-dbc" and model is not self._recolored:
             recolor(model, self._domain)
@@ -146,7 +146,7 @@ class DMControl(Task):
 
     def close(self) -> None:
         self._camera.close()
-        # Some tasks (quadruped_escape) open an OpenGL context of dm_control.
+        # Some tasks (quadruped_escape) open dm_control's own OpenGL context.
         self._env.physics.free()
 
     @classmethod

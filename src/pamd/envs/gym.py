@@ -17,7 +17,7 @@ from pamd.errors import ConfigError, RenderError, ShapeError, TaskError, Unknown
 __all__ = ["Gymnasium", "resize"]
 
 DISCRETE = ("ALE", "MinAtar")
-"""Namespaces of games that have discrete actions only; their packages need not be imported to know this."""
+"""Namespaces of games with discrete actions only. This check avoids importing their packages."""
 WITH_DQN = "discrete actions: use pamd.integrations.sb3 with DQN"
 
 
@@ -27,7 +27,7 @@ class Gymnasium(Task):
 
     def __init__(self, name: str, config: EnvConfig) -> None:
         if config.camera != 0:
-            raise ConfigError(f"{config.what}: camera must be 0 (Gymnasium tasks have their own), got {config.camera}")
+            raise ConfigError(f"{config.what}: camera must be 0 for Gymnasium tasks, got {config.camera}")
         self._what = config.what
         self._env = _make(name, config)
         space = self._env.action_space
@@ -38,7 +38,7 @@ class Gymnasium(Task):
         self.action_size = int(np.prod(space.shape))
         self.frame_rate = float(self._env.metadata.get("render_fps") or 30)
         # MuJoCo's viewer fixes its camera at the first state that it draws. That state must be the same in every
-        # process, or a resumed run would see its task from another angle.
+        # process. Otherwise a resumed run would see its task from another angle.
         self.begin(0)
         self.draw(config.size)
 
@@ -47,7 +47,7 @@ class Gymnasium(Task):
 
     def advance(self, action: NDArray[np.float32]) -> Outcome:
         scaled = scale_action(action, self._space.low.reshape(-1), self._space.high.reshape(-1))
-        # A Box of float32 may round a bound outwards, so the action is clipped in the type of the Box.
+        # A float32 Box may round a bound outwards, so the action is clipped in the dtype of the Box.
         own = np.clip(scaled.reshape(self._space.shape).astype(self._space.dtype), self._space.low, self._space.high)
         _, reward, terminated, truncated, info = self._env.step(own)
         return Outcome(float(reward), bool(terminated), bool(truncated), info)
@@ -71,7 +71,7 @@ class Gymnasium(Task):
     def check_name(cls, name: str) -> None:
         if name.partition("/")[0] in DISCRETE:
             raise TaskError(f"environment 'gym:{name}': {WITH_DQN}")
-        # `module:name` registers itself on import; a name without a version means the newest one.
+        # `module:name` registers itself on import. A name without a version means the newest version.
         known = (
             ":" in name or name in gymnasium.registry or any(key.startswith(f"{name}-v") for key in gymnasium.registry)
         )
@@ -80,7 +80,7 @@ class Gymnasium(Task):
 
 
 def resize(picture: NDArray[np.uint8], size: int) -> NDArray[np.uint8]:
-    """Resize a picture [H, W, 3] to [size, size, 3]: each new pixel is the mean of the area that it covers."""
+    """Resize a picture [H, W, 3] to [size, size, 3] by area averaging."""
     height, width, channels = picture.shape
     if (height, width) == (size, size):
         return picture.copy()
@@ -91,7 +91,7 @@ def resize(picture: NDArray[np.uint8], size: int) -> NDArray[np.uint8]:
 
 
 def _overlap(before: int, after: int) -> NDArray[np.float32]:
-    """[after, before]: the share of each new pixel that lies in each old one. Rows sum to one."""
+    """Return the share of each new pixel that overlaps each old pixel, [after, before]. Rows sum to one."""
     step = before / after
     start = np.arange(after)[:, None] * step
     old = np.arange(before)[None, :]
@@ -106,7 +106,7 @@ def _advice(space: gymnasium.Space[Any]) -> str:
 
 def _make(name: str, config: EnvConfig) -> gymnasium.Env[Any, Any]:
     choose_backend()  # Gymnasium's MuJoCo tasks read the same variables.
-    # -1 removes Gymnasium's own time limit: the config's limit may be longer.
+    # -1 removes Gymnasium's own time limit, because the config's limit may be longer.
     limit = None if config.time_limit is None else -1
     try:
         return gymnasium.make(name, render_mode="rgb_array", max_episode_steps=limit, disable_env_checker=True)

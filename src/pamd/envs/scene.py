@@ -1,7 +1,7 @@
-"""The colors of a DMControl scene: the suite's own, or those of the released DBC side.
+"""The colors of a DMControl scene: the suite's own, or the colors of the released DBC code.
 
-The released DBC side draws a modified suite. Two of its changes are known by kind: the floor of cheetah, hopper and
-walker is dark gray, and the marks in the sky are black. They are made here in the loaded model, before it is drawn.
+The released DBC code uses a modified suite. Two of its changes are known: the floor of cheetah, hopper and walker is
+dark gray, and the marks in the sky are black. They are applied to the loaded model before it is drawn.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ _MARK = 255
 
 
 def recolor(model: Any, domain: str) -> None:
-    """Give mujoco.MjModel `model` the colors of the released DBC side. Call this before its first picture.
+    """Apply the colors of the released DBC code to mujoco.MjModel `model`. Call this before the first picture.
 
-    A gray texel keeps the brightness of the stock one.
+    A gray texel keeps the brightness of the original one.
     """
     mujoco = import_simulator("mujoco")
     for texture in range(model.ntex):
@@ -41,7 +41,7 @@ def recolor(model: Any, domain: str) -> None:
 
 
 def texels(model: Any, texture: int) -> NDArray[np.uint8]:
-    """A view [H, W, 3] of the model's texture number `texture`; changing it changes the model."""
+    """Return a view [H, W, 3] of texture number `texture`. Writing to it changes the model."""
     height, width, channels = model.tex_height[texture], model.tex_width[texture], model.tex_nchannel[texture]
     start = model.tex_adr[texture]
     view: NDArray[np.uint8] = model.tex_data[start : start + height * width * channels]

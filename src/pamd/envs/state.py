@@ -12,16 +12,16 @@ from pamd.envs.task import FAMILIES, Adjust, MaskedFrame, Outcome, Task
 
 __all__ = ["States"]
 
-# Separates the draws of the noise from those of the simulator.
+# Separates the random streams of the noise and the simulator.
 _NOISE = 0x5EED
 
 
 @FAMILIES.register("state")
 class States(Task):
-    """A task of the suite whose observations are float32 [n]: dm_control's own observation, flattened, then noise.
+    """A DMControl task with state observations, float32 [n]: dm_control's flattened observation, followed by noise.
 
-    A run from states needs no pictures, so it takes minutes. `--noise projected` adds noise coordinates and mixes them
-    with the state by a fixed random matrix. The pictures of `render()` show the task as usual.
+    A run on states renders no pictures, so it takes minutes. `--noise projected` adds noise coordinates and mixes them
+    with the state by a fixed random matrix. `render()` shows the task as usual.
     """
 
     states = True
@@ -46,7 +46,7 @@ class States(Task):
     def observe(self, size: int, draw: int = 0) -> NDArray[np.float32]:
         state = self._task.state()
         if self._noise is not None:
-            # Seeded by the frame, so that looking twice changes nothing.
+            # The noise is seeded by the frame, so that observing twice gives the same result.
             state = self._noise(state, np.random.default_rng([_NOISE, self._seed, self._age, draw]))
         return state.astype(np.float32)
 

@@ -1,4 +1,4 @@
-"""Noise coordinates next to a state vector: a representation of states must ignore them."""
+"""Noise coordinates appended to a state vector. A good representation ignores them."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ __all__ = ["NOISES", "NoiseConfig", "StateNoise", "noise"]
 
 @dataclass(frozen=True)
 class NoiseConfig:
-    """Gaussian coordinates that are appended to the state, new in every decision (Luo et al. 2025)."""
+    """Gaussian noise coordinates, drawn anew for every decision and appended to the state (Luo et al. 2025)."""
 
     name: str = "gaussian"
     """The preset that the values were taken from."""
@@ -28,7 +28,7 @@ class NoiseConfig:
     mean: float = 0.0
     """Their mean."""
     shift: float = 1.0
-    """How many deviations the mean moves in the unseen half of an evaluation."""
+    """The shift of the mean in the unseen half of an evaluation, in standard deviations."""
     projection: int | None = None
     """The seed of a random square matrix that mixes state and noise; None mixes nothing."""
 
@@ -52,7 +52,7 @@ NOISES: dict[str, dict[str, Any]] = {
 
 
 def noise(name: str, **options: Any) -> NoiseConfig:
-    """The noise called `name`, with `options` (fields of NoiseConfig) overriding the preset's."""
+    """Return the preset `name`, with `options` (fields of NoiseConfig) overriding its values."""
     if name not in NOISES:
         raise UnknownNameError("noise", name, NOISES)
     return build(NoiseConfig, {"name": name, **NOISES[name], **options}, f"noise {name!r}")
@@ -67,12 +67,12 @@ class StateNoise:
 
     @property
     def size(self) -> int:
-        """n, the numbers of an observation."""
+        """The dimension n of an observation."""
         return self.state_size + self.config.coordinates
 
     @cached_property
     def matrix(self) -> NDArray[np.float64] | None:
-        """[n, n] with entries N(0, 1/n), so that the mean squared length of an observation stays the same."""
+        """A matrix [n, n] with entries N(0, 1/n), which keeps the mean squared norm of an observation."""
         if self.config.projection is None:
             return None
         draws = np.random.default_rng([self.config.projection, self.size])

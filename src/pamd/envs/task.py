@@ -1,4 +1,4 @@
-"""The interface of a simulator, and the environment families by name."""
+"""The simulator interface and the registry of environment families."""
 
 from __future__ import annotations
 
@@ -56,23 +56,23 @@ Adjust = Callable[[Any, Any], None]
 
 
 class Task(ABC):
-    """One simulator, frame by frame. `make_env` adds action repeat, frame stack, seeds and the time limit.
+    """The interface of a simulator. `make_env` adds action repeat, frame stacking, seeding and the time limit.
 
-    A family is one file with a final subclass, registered in `FAMILIES`. `begin(seed)` and the actions after it must
-    determine the whole episode, independent of earlier episodes: exact resuming depends on this.
+    A family is one file with a final subclass, registered in `FAMILIES`. `begin(seed)` and the following actions must
+    determine the whole episode, independently of earlier episodes. Exact resume depends on this.
     """
 
     action_size: int
     frame_rate: float
-    """Simulator frames per second of simulated time; determines the speed of videos."""
+    """Simulator frames per second of simulated time. It determines the speed of videos."""
     time_limit: int | None = None
-    """Frames per episode where the simulator itself has no limit."""
+    """Frames per episode if the simulator itself has no limit."""
     observation_size: int
-    """n, where observations are state vectors [n]. Set by families of states only."""
+    """The dimension n of state observations [n]. Only set by families with state observations."""
     states: ClassVar[bool] = False
-    """True where observations are state vectors instead of pictures."""
+    """True if observations are state vectors instead of pictures."""
     bare: ClassVar[bool] = False
-    """True where the family's name alone is a task (`toy`)."""
+    """True if the name of the family is itself a task (`toy`)."""
     scenes: ClassVar[tuple[Scene, ...]] = ("stock",)
     """The scenes that the family can draw."""
     episode: int = 0
@@ -97,16 +97,16 @@ class Task(ABC):
         """Draw the current state as a new RGB picture [size, size, 3]."""
 
     def observe(self, size: int, draw: int = 0) -> NDArray[Any]:
-        """The current state as the agent sees it: the picture, uint8 [3, size, size], or a vector, float32 [n].
+        """Return the current observation: a picture, uint8 [3, size, size], or a vector, float32 [n].
 
-        `draw` numbers independent draws of the noise of an observation, where it has one.
+        If the observation has noise, each value of `draw` gives an independent sample.
         """
         return np.ascontiguousarray(self.draw(size).transpose(2, 0, 1))
 
     def draw_masked(self, size: int, adjust: Adjust | None = None, *, foreground_only: bool = False) -> MaskedFrame:
-        """As `draw`, with the mask of the background. With `foreground_only`, background pixels are arbitrary.
+        """Draw a picture with the mask of its background. With `foreground_only`, background pixels are arbitrary.
 
-        `adjust` changes the drawn scene and never the simulation. ConfigError if the family has no such mask.
+        `adjust` changes the rendered scene and never the simulation. Raises ConfigError if the family has no mask.
         """
         raise ConfigError(
             f"a {type(self).__name__} task has no background mask: distractors require a task of the DMControl suite"
@@ -118,51 +118,51 @@ class Task(ABC):
 
     @classmethod
     def default_action_repeat(cls, name: str) -> int:
-        """Simulator frames per decision where the config gives no action repeat."""
+        """Return the simulator frames per decision that are used if the config sets no action repeat."""
         return 1
 
     @classmethod  # noqa: B027  Not every family can list its tasks.
     def check_name(cls, name: str) -> None:
-        """Raise UnknownNameError if the family has no task `name`. This must be cheap: no simulator, no OpenGL."""
+        """Raise UnknownNameError if the family has no task `name`. This must be cheap and start no simulator."""
 
 
 FAMILIES: Registry[type[Task]] = Registry("environment family", "pamd.envs")
 
 
 def make_task(config: EnvConfig) -> Task:
-    """The simulator that `config.task` names."""
+    """Build the simulator of `config.task`."""
     cls, name = _resolve(config.task)
     return cls(name, config)
 
 
 def default_action_repeat(task: str) -> int:
-    """Simulator frames per decision of `task` where its config gives no action repeat."""
+    """Return the simulator frames per decision of `task` that are used if the config sets no action repeat."""
     cls, name = _resolve(task)
     return cls.default_action_repeat(name)
 
 
 def observes_states(task: str) -> bool:
-    """Whether observations of `task` are state vectors instead of pictures."""
+    """Return whether observations of `task` are state vectors instead of pictures."""
     return _resolve(task)[0].states
 
 
 def default_frame_stack(task: str) -> int:
-    """Frames in an observation where nothing else is asked for: a picture shows no velocity, a state does."""
+    """Return the default number of stacked frames. A picture shows no velocity, but a state contains it."""
     return 1 if observes_states(task) else 3
 
 
 def least_shape(config: EnvConfig) -> tuple[int, ...]:
-    """The shape of an observation. Only the simulator knows how long a state is; here it has one number."""
+    """Return a lower bound of the observation shape. Only the simulator knows the size of a state; here it is 1."""
     return (config.frame_stack,) if observes_states(config.task) else config.picture_shape
 
 
 def scenes(task: str) -> tuple[Scene, ...]:
-    """The scenes that `task` can be drawn in."""
+    """Return the available scenes of `task`."""
     return _resolve(task)[0].scenes
 
 
 def resolve_env(config: EnvConfig) -> EnvConfig:
-    """`config` with its action repeat filled in. UnknownNameError for an unknown family or task.
+    """Return `config` with its action repeat filled in. Raises UnknownNameError for an unknown family or task.
 
     This builds no simulator and starts no OpenGL.
     """
@@ -185,18 +185,18 @@ def resolve_env(config: EnvConfig) -> EnvConfig:
 
 
 def scale_action(action: NDArray[np.float32], low: NDArray[Any], high: NDArray[Any]) -> NDArray[np.float64]:
-    """Scale action [A] from [-1, 1] to the bounds low, high [A]; a coordinate without bounds stays in [-1, 1]."""
+    """Scale action [A] from [-1, 1] to the bounds low, high [A]. A coordinate without bounds stays in [-1, 1]."""
     # An actuator without limits has the range 1e10 in MuJoCo and infinity in Gymnasium.
     bounded = (np.abs(low) < 1e9) & (np.abs(high) < 1e9)
     low = np.where(bounded, low, -1.0).astype(np.float64)
     high = np.where(bounded, high, 1.0).astype(np.float64)
-    # Center and half width instead of low and width: for bounds of -1 and 1 this is exactly the identity.
+    # Using center and half width makes this exactly the identity for bounds of -1 and 1.
     scaled: NDArray[np.float64] = np.clip((low + high) / 2 + (high - low) / 2 * action.astype(np.float64), low, high)
     return scaled
 
 
 def _resolve(task: str) -> tuple[type[Task], str]:
-    """Family and name of `family:name`, of a bare family such as `toy`, or of a DMControl task."""
+    """Return the family and name of `family:name`, of a family such as `toy`, or of a DMControl task."""
     family, colon, name = task.partition(":")
     if colon:
         return FAMILIES.get(family), name

@@ -1,4 +1,4 @@
-"""A pixel control task in plain numpy: no OpenGL, thousands of frames a second, learnable in minutes."""
+"""A pixel control task in plain numpy. It needs no OpenGL and can be learned in minutes."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ AGENT_RADIUS = 0.09
 
 @FAMILIES.register("toy")
 class Toy(Task):
-    """A disc on a plane, moved by its velocity [2], earns exp(-3 distance) per frame from a target disc.
+    """A disc on a plane. The action is its velocity [2], and the reward is exp(-3 distance to the target) per frame.
 
-    The target of `toy` is in the middle. `toy:goal` draws the target of every episode, so states with the same offset
-    look different but behave the same (away from the walls). Rewards are in (0, 1] and depend on the state alone. An
-    episode is truncated after 40 frames. One frame shows the whole state.
+    The target of `toy` is in the center. `toy:goal` draws a new target for every episode, so states with the same
+    offset look different but behave the same (away from the walls). Rewards are in (0, 1] and depend only on the state.
+    An episode is truncated after 40 frames. One frame shows the complete state.
 
     Mean return of 1000 episodes: `toy` 5.8 with random actions, 36.4 on the straight path to the target; `toy:goal` 4.3
     and 33.9.
@@ -45,7 +45,7 @@ class Toy(Task):
     def __init__(self, name: str, config: EnvConfig) -> None:
         self.check_name(name)
         if config.camera != 0:
-            raise ConfigError(f"{config.what}: camera must be 0 (toy has no other), got {config.camera}")
+            raise ConfigError(f"{config.what}: camera must be 0 for toy, got {config.camera}")
         self._random_target = name == "goal"
         self.position = np.zeros(2)
         """The agent's position, [2]: x to the right, y upwards."""
@@ -91,13 +91,13 @@ def _paint_disc(
     radius: float,
     colour: tuple[int, int, int],
 ) -> None:
-    """Blend a disc with a soft edge into the picture [size, size, 3], so that it shows fractions of a pixel.
+    """Blend a disc with a soft edge into the picture [size, size, 3], so that subpixel motion is visible.
 
     The pixels that the disc covers are removed from `background` [size, size].
     """
     size = picture.shape[0]
     reach = radius * size
-    # The center is at least the larger disc's radius away from the border, so that the picture shows the whole disc.
+    # The distance from the center to the border is at least the larger radius, so the whole disc is visible.
     margin = TARGET_RADIUS * size - 0.5
     column = margin + (size - 1 - 2 * margin) * (float(centre[0]) + 1) / 2
     row = margin + (size - 1 - 2 * margin) * (1 - float(centre[1])) / 2

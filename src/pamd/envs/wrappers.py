@@ -1,4 +1,4 @@
-"""From a simulator to an environment: repeated actions, stacked frames, numbered episodes."""
+"""Wrappers that turn a simulator into an environment: action repeat, frame stacking and numbered episodes."""
 
 from __future__ import annotations
 
@@ -25,15 +25,15 @@ Step = tuple[Observation, float, bool, bool, dict[str, Any]]
 
 
 def derive_seed(seed: int, index: int) -> int:
-    """The seed (below 2**32) of episode number `index` under `seed`."""
+    """Return the seed (below 2**32) of episode number `index` for the run seed `seed`."""
     return int(np.random.SeedSequence([seed, index]).generate_state(1)[0])
 
 
 class TaskEnv(gymnasium.Env[Observation, Action]):
-    """A task as a Gymnasium environment: one newest frame, uint8 [3, H, W] or float32 [n], per decision.
+    """A task as a Gymnasium environment. The observation is the newest frame, uint8 [3, H, W] or float32 [n].
 
-    A decision repeats its action for `action_repeat` simulator frames, or fewer if the episode ends before. Its reward
-    is their sum, and only the last frame is drawn. `info["frames"]` is their number.
+    A decision repeats its action for `action_repeat` simulator frames, or fewer if the episode ends. The reward is the
+    sum over these frames, and only the last frame is drawn. `info["frames"]` is the number of frames.
     """
 
     def __init__(
@@ -74,7 +74,7 @@ class TaskEnv(gymnasium.Env[Observation, Action]):
         return self.observe(), {"frames": 0}
 
     def step(self, action: Action) -> Step:
-        """action: [A]; outside [-1, 1] it is clipped."""
+        """Take one decision. `action` [A] is clipped to [-1, 1]."""
         action = np.clip(action, -1.0, 1.0)
         total, frames, over = 0.0, 0, False
         info: dict[str, Any] = {}
@@ -89,11 +89,11 @@ class TaskEnv(gymnasium.Env[Observation, Action]):
         return self.observe(), total, terminated, truncated, {**info, "frames": frames}
 
     def observe(self, draw: int = 0) -> Observation:
-        """The newest frame again; another `draw` gives other noise."""
+        """Return the current frame again. Another `draw` gives different noise."""
         return averaged(self.task.observe(self._size * self._antialias, draw), self._antialias)
 
     def render(self) -> Pixels:
-        """The current state as RGB [H, W, 3]."""
+        """Render the current state as RGB [H, W, 3]."""
         return self.task.draw(self._render_size)
 
     def close(self) -> None:
@@ -103,7 +103,7 @@ class TaskEnv(gymnasium.Env[Observation, Action]):
 
 
 def averaged(picture: Observation, factor: int) -> Observation:
-    """[C, factor * H, factor * W] uint8 -> [C, H, W]: the mean of each square of pixels, rounded."""
+    """Downsample by the rounded mean of each square of pixels. [C, factor * H, factor * W] uint8 -> [C, H, W]"""
     if factor == 1:
         return picture
     # Sums of strided slices are several times as fast as a mean over two axes.
@@ -113,9 +113,10 @@ def averaged(picture: Observation, factor: int) -> Observation:
 
 
 class FrameStack(gymnasium.Wrapper[Observation, Action, Observation, Action]):
-    """The last `count` frames, oldest first, as [3 * count, H, W] or [n * count]; an episode's first is repeated.
+    """Stacks the last `count` frames, oldest first, to [3 * count, H, W] or [n * count].
 
-    `info["frame"]` is the newest frame alone, so that a replay can store every frame once.
+    At the start of an episode, its first frame is repeated. `info["frame"]` is the newest frame, so that a replay can
+    store every frame once.
     """
 
     def __init__(self, env: gymnasium.Env[Observation, Action], count: int) -> None:
@@ -139,33 +140,33 @@ class FrameStack(gymnasium.Wrapper[Observation, Action, Observation, Action]):
 
 
 class Episodes(gymnasium.Wrapper[Observation, Action, Observation, Action]):
-    """Numbered episodes, each determined by (seed, number) and its actions, so that a running one can be saved.
+    """Numbers episodes. Each is determined by (seed, number) and its actions, so a running episode can be saved.
 
-    `reset()` starts the next episode, `reset(seed=s)` episode 0 under `s`. Episodes are independent: number 7 is the
-    same whether or not 0 to 6 were played.
+    `reset()` starts the next episode, and `reset(seed=s)` starts episode 0 of seed `s`. Episodes are independent:
+    number 7 is the same whether or not 0 to 6 were played.
     """
 
     def __init__(self, env: gymnasium.Env[Observation, Action], seed: int = 0) -> None:
         super().__init__(env)
-        self.seed = _checked_seed(seed)
+        self.seed = _check_seed(seed)
         self.episode = -1
         """The number of the running episode; -1 before the first."""
         self._actions: list[list[float]] = []
         self._running = False
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> Start:
-        """The first observation of the next episode."""
+        """Start the next episode and return its first observation."""
         if options:
             raise ConfigError(f"reset accepts no options: the seed must determine an episode, got {options!r}")
         if seed is not None:
-            self.seed, self.episode = _checked_seed(seed), -1
+            self.seed, self.episode = _check_seed(seed), -1
         return self._begin(self.episode + 1)
 
     def step(self, action: Action) -> Step:
-        """action: [A] in [-1, 1]."""
+        """Take one decision with `action` [A] in [-1, 1]."""
         if not self._running:
             raise TaskError("step was called before reset or after the end of an episode; call reset first")
-        action = self._checked_action(action)
+        action = self._check_action(action)
         self._running = False  # If the simulator fails here, the episode cannot continue.
         step = self.env.step(action)
         self._actions.append(action.tolist())
@@ -173,20 +174,20 @@ class Episodes(gymnasium.Wrapper[Observation, Action, Observation, Action]):
         return step[0], float(step[1]), step[2], step[3], step[4]
 
     def state(self) -> dict[str, Any]:
-        """The running episode as plain data: seed, episode number, actions so far. JSON stores it exactly."""
+        """Return the running episode as plain data: seed, episode number and actions. JSON stores it exactly."""
         # float32 -> Python float -> JSON -> float32 loses nothing.
         return {"seed": self.seed, "episode": self.episode, "actions": [list(action) for action in self._actions]}
 
     def restore(self, state: Mapping[str, Any]) -> Observation | None:
-        """Return to a `state()`, bit for bit, by playing its actions again; returns the observation there.
+        """Restore a `state()` bit for bit by replaying its actions, and return the observation.
 
-        It returns None for a state before the first episode; `reset()` must follow.
+        For a state before the first episode it returns None, and `reset()` must be called next.
         """
         if not isinstance(state, Mapping) or set(state) != {"seed", "episode", "actions"}:
             got = sorted(state) if isinstance(state, Mapping) else type(state).__name__
             raise TaskError(f"an environment state must have exactly the keys actions, episode and seed, got {got}")
         check_whole("an environment state", "episode", state["episode"], -1)
-        self.seed = _checked_seed(state["seed"])
+        self.seed = _check_seed(state["seed"])
         if state["episode"] < 0:
             self.episode, self._actions, self._running = -1, [], False
             return None
@@ -208,11 +209,11 @@ class Episodes(gymnasium.Wrapper[Observation, Action, Observation, Action]):
         self.episode, self._actions, self._running = episode, [], True
         return result
 
-    def _checked_action(self, action: ArrayLike) -> Action:
-        """A copy, float32 [A]."""
+    def _check_action(self, action: ArrayLike) -> Action:
+        """Return a copy of the action as float32 [A]."""
         expected = self.action_space.shape
         try:
-            with np.errstate(over="ignore"):  # Overflow gives infinity, which is refused below.
+            with np.errstate(over="ignore"):  # An overflow gives infinity, which is rejected below.
                 own = np.array(action, dtype=np.float32)
         except (TypeError, ValueError) as error:
             raise TaskError(f"an action must be numbers of shape {list(expected or ())}: {error}") from None
@@ -223,7 +224,7 @@ class Episodes(gymnasium.Wrapper[Observation, Action, Observation, Action]):
         return own
 
 
-def _checked_seed(seed: Any) -> int:
+def _check_seed(seed: Any) -> int:
     if isinstance(seed, bool) or not isinstance(seed, (int, np.integer)) or seed < 0:
         raise ConfigError(f"seed must be a whole number of at least 0, got {seed!r}")
     return int(seed)

@@ -1,4 +1,4 @@
-"""The cache of decoded clips: one file of raw frames each, memory-mapped by every process that plays it."""
+"""The cache of decoded clips. Each clip is one file of raw frames, which all processes memory-map."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from pamd.errors import ResourceError
 __all__ = ["LIMIT_BYTES", "cache_directory", "cache_path", "check_room", "digest", "forecast", "open_frames", "store"]
 
 LIMIT_BYTES = 8_000_000_000
-"""The largest size of the decoded clips of one environment; lower `frames` or `*_clips` to stay below it."""
+"""The maximum size of the decoded clips of one environment. Lower `frames` or `*_clips` to stay below it."""
 
 
 def cache_directory() -> Path:
-    """The folder of decoded clips: PAMD_CACHE, or the user's cache. It may be deleted at any time."""
+    """Return the folder of decoded clips: PAMD_CACHE, or the user's cache. It may be deleted at any time."""
     if own := os.environ.get("PAMD_CACHE"):
         return Path(own).expanduser() / "clips"
     base = os.environ.get("XDG_CACHE_HOME")
@@ -31,17 +31,17 @@ def cache_directory() -> Path:
 
 
 def cache_path(content: str, size: int, limit: int) -> Path:
-    """The file of a clip's first `limit` frames at [size, size, 3]."""
+    """Return the path of a clip's first `limit` frames at [size, size, 3]."""
     return cache_directory() / f"{content[:40]}-{size}-{limit}.npy"
 
 
 def forecast(count: int, size: int, limit: int) -> int:
-    """The largest size in bytes of `count` clips of `limit` frames, on disk and mapped."""
+    """Return the maximum size in bytes of `count` clips of `limit` frames, on disk and in mapped memory."""
     return count * (limit * size * size * 3 + 128)
 
 
 def check_room(count: int, size: int, limit: int) -> int:
-    """The forecast; ResourceError if it exceeds the limit or the free disk space."""
+    """Return the forecast. Raises ResourceError if it exceeds the limit or the free disk space."""
     needed = forecast(count, size, limit)
     smaller = "choose fewer (train_clips, unseen_clips) or shorter ones (frames)"
     if needed > LIMIT_BYTES:
@@ -62,7 +62,7 @@ def check_room(count: int, size: int, limit: int) -> int:
 
 
 def store(clip: Clip, content: str, size: int, limit: int) -> Path:
-    """Decode a clip into its file. The file appears complete or not at all, also with two processes at once."""
+    """Decode a clip into its file. The file is written atomically, even if two processes do so at the same time."""
     path = cache_path(content, size, limit)
     frames = list(clip.frames(size, limit))  # Nothing is written before all frames are decoded.
     buffer = io.BytesIO()
@@ -78,7 +78,7 @@ def store(clip: Clip, content: str, size: int, limit: int) -> Path:
 
 
 def digest(path: Path) -> str | None:
-    """SHA-256 of a file of frames; None if it does not exist."""
+    """Return the SHA-256 of a file of frames, or None if it does not exist."""
     try:
         status = path.stat()
     except OSError:
@@ -93,6 +93,6 @@ def _digest(path: Path, changed: int, size: int) -> str:
 
 
 def open_frames(path: Path) -> NDArray[np.uint8]:
-    """The frames [N, size, size, 3], memory-mapped, so that all processes share them."""
+    """Memory-map the frames [N, size, size, 3], so that all processes share them."""
     frames: NDArray[np.uint8] = np.load(path, mmap_mode="r")
     return frames.view(np.ndarray)

@@ -17,11 +17,11 @@ from pamd.errors import ClipError
 __all__ = ["Clip", "Colour", "Fit", "Photograph", "Procedural", "VideoFile"]
 
 Fit = Literal["crop", "squash"]
-"""The central square of a frame; or the whole frame, each side scaled alone."""
+"""Crop the central square of a frame, or scale the whole frame without keeping its aspect ratio."""
 
 _HEAD_BYTES = 1 << 16
 _WHOLE = 0.9
-"""A file must yield at least this share of the frames that its header declares; headers are not always exact."""
+"""The minimum share of the declared frames that must be decodable. Headers are not always exact."""
 
 
 class Clip(ABC):
@@ -31,14 +31,14 @@ class Clip(ABC):
 
     @abstractmethod
     def content(self) -> str:
-        """SHA-256 of the file or of the recipe."""
+        """Return the SHA-256 of the file or of the recipe."""
 
     @abstractmethod
     def frames(self, size: int, limit: int) -> Iterator[NDArray[np.uint8]]:
-        """At most `limit` frames [size, size, 3], decoded one at a time."""
+        """Yield at most `limit` frames [size, size, 3], decoded one at a time."""
 
     def rank(self) -> str:
-        """A cheap digest of the content, for choosing among many clips."""
+        """Return a cheap digest of the content, for choosing among many clips."""
         return self.content()
 
 
@@ -63,7 +63,7 @@ class _File(Clip):
             raise ClipError(f"{self.path} cannot be read: {error.strerror or error}") from None
 
     def _pictures(self, scaled: Callable[[Any], NDArray[np.uint8]]) -> Iterator[NDArray[np.uint8]]:
-        """Every picture of the file, RGB [H, W, 3], by `scaled` from the decoder's frame."""
+        """Yield every picture of the file, RGB [H, W, 3], converted by `scaled` from the decoder's frame."""
         import av
 
         try:
@@ -72,18 +72,18 @@ class _File(Clip):
             with av.open(str(self.path)) as container:
                 if not container.streams.video:
                     raise ClipError(f"{self.path} contains no pictures")
-                count, declared = 0, container.streams.video[0].frames  # 0 if the header does not state it
+                count, declared = 0, container.streams.video[0].frames  # 0 if the header does not declare it
                 for frame in container.decode(container.streams.video[0]):
                     yield scaled(frame)
                     count += 1
                 if count < _WHOLE * declared:
-                    raise ClipError(f"{self.path} is cut off: {count} of its {declared} frames can be decoded")
+                    raise ClipError(f"{self.path} is truncated: only {count} of its {declared} frames can be decoded")
         except (av.FFmpegError, OSError) as error:
             raise ClipError(f"{self.path} cannot be decoded: {error}; remove or replace it") from None
 
 
 class VideoFile(_File):
-    """A video in its central square, or squashed into a square."""
+    """A video, cropped to its central square or scaled to a square."""
 
     RECIPE = b"squash, 1"
 
@@ -111,7 +111,7 @@ class VideoFile(_File):
 
 
 class Photograph(_File):
-    """A picture that a slow camera pans and zooms over."""
+    """A still picture with slow panning and zooming."""
 
     RECIPE = b"pan and zoom, 1"
 
@@ -152,7 +152,7 @@ class Colour(Clip):
 
 
 def _shrunk(frame: Any, shortest: int) -> NDArray[np.uint8]:
-    """[H, W, 3] with the shorter side scaled to `shortest` pixels."""
+    """Scale a frame [H, W, 3] so that its shorter side has `shortest` pixels."""
     scale = shortest / min(frame.width, frame.height)
     return _scaled(frame, max(shortest, round(frame.width * scale)), max(shortest, round(frame.height * scale)))
 

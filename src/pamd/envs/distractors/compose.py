@@ -1,4 +1,4 @@
-"""Pure functions of pixels. They use integer arithmetic, so every machine gives the same pictures."""
+"""Pure functions on pixels. They use integer arithmetic, so pictures are identical on every machine."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ Picture = NDArray[np.uint8]
 Mask = NDArray[np.bool_]
 
 _ONE = 1 << 12
-"""The number one in the fixed-point format of the color matrices."""
+"""The value 1 in the fixed-point format of the color matrices."""
 
 
 def compose(frame: Picture, mask: Mask, background: Picture, strength: float = 1.0) -> Picture:
-    """`background` [H, W, 3] where `mask` [H, W], blended with `frame` [H, W, 3] by `strength`; `frame` elsewhere.
+    """Blend `background` [H, W, 3] into `frame` [H, W, 3] by `strength` where `mask` [H, W] is True.
 
     With `Distracted.draw_masked`, a diagnostic can show one simulator state on any background.
     """
@@ -27,22 +27,22 @@ def compose(frame: Picture, mask: Mask, background: Picture, strength: float = 1
 
 
 def _chosen(mask: Mask, one: Picture, other: Picture) -> Picture:
-    """`one` where `mask`, `other` elsewhere. This is faster than np.where."""
+    """Return `one` where `mask` is True and `other` elsewhere. This is faster than np.where."""
     bits = mask.view(np.uint8) * np.uint8(255)
     return other ^ ((other ^ one) & bits[:, :, None])
 
 
 def blue_mask(frame: Picture) -> Mask:
-    """The released rule for the background: [H, W] where blue is above both red and green in `frame` [H, W, 3]."""
+    """Return the background mask [H, W] of the released rule: blue exceeds red and green in `frame` [H, W, 3]."""
     red, green, blue = frame[..., 0], frame[..., 1], frame[..., 2]
     return (blue > green) & (blue > red)
 
 
 def hue_turn(angle: float) -> NDArray[np.int32]:
-    """The matrix [3, 3], in fixed point, that turns colors about the gray axis by `angle` radians."""
+    """Return the fixed-point matrix [3, 3] that rotates colors about the gray axis by `angle` radians."""
     cosine, sine = np.cos(angle), np.sin(angle)
     third, root = (1 - cosine) / 3, np.sqrt(1 / 3) * sine
-    # Rodrigues' formula about (1, 1, 1) / sqrt(3): grays stay, the mean of the channels stays.
+    # Rodrigues' formula about (1, 1, 1) / sqrt(3). Grays and the mean of the channels are unchanged.
     matrix = np.full((3, 3), third) + cosine * np.eye(3)
     matrix += root * np.array([[0, -1, 1], [1, 0, -1], [-1, 1, 0]])
     whole: NDArray[np.int32] = np.rint(_ONE * matrix).astype(np.int32)
@@ -50,7 +50,7 @@ def hue_turn(angle: float) -> NDArray[np.int32]:
 
 
 def turn_hue(frame: Picture, matrix: NDArray[np.int32]) -> Picture:
-    """`frame` [H, W, 3] multiplied by the matrix of `hue_turn` and clipped to the range of a pixel."""
+    """Multiply `frame` [H, W, 3] by the matrix of `hue_turn` and clip it to the range of a pixel."""
     channels = [frame[..., index].astype(np.int32) for index in range(3)]
     turned = np.empty_like(frame)
     for index, (red, green, blue) in enumerate(matrix):
@@ -61,14 +61,14 @@ def turn_hue(frame: Picture, matrix: NDArray[np.int32]) -> Picture:
 
 
 def to_gray(frame: Picture) -> Picture:
-    """The luma of `frame` [H, W, 3] in all three channels."""
+    """Convert `frame` [H, W, 3] to gray, with the luma in all three channels."""
     wide = frame.astype(np.uint32)
     luma = (wide[..., 0] * 299 + wide[..., 1] * 587 + wide[..., 2] * 114 + 500) // 1000
     return np.repeat(luma.astype(np.uint8)[:, :, None], 3, axis=2)
 
 
 def to_size(frame: Picture, size: int) -> Picture:
-    """`frame` [S, S, 3] as [size, size, 3] by nearest-neighbor sampling, so a video shows the agent's pixels."""
+    """Resize `frame` [S, S, 3] to [size, size, 3] by nearest-neighbor sampling. Videos show the agent's pixels."""
     if len(frame) == size:
         return frame
     nearest = np.arange(size) * len(frame) // size

@@ -17,11 +17,11 @@ WHAT = "distractor"
 
 @dataclass(frozen=True)
 class ClipRef:
-    """One clip, identified by its content. The name is for people."""
+    """One clip, identified by its content. The name is informative only."""
 
     name: str
     content: str
-    """SHA-256 of the file, or of the recipe where there is no file."""
+    """SHA-256 of the file, or of the recipe if there is no file."""
     pixels: str
     """SHA-256 of the frames decoded at the environment's size, which detects a different decoder."""
 
@@ -33,15 +33,16 @@ class DistractorConfig:
     name: str = "custom"
     """The name of the preset."""
     source: Literal["video", "image", "noise", "color", "none"] = "video"
-    """Clips; one still frame of a clip; Gaussian noise, new in every frame; one color; the task's own background."""
+    """The source of the background: videos, a still frame of a video, Gaussian noise that changes in every frame, one
+    color, or the task's own background."""
     videos: str | None = None
-    """A folder of videos and pictures; None uses clips of installed packages and procedural ones."""
+    """A folder of videos and pictures; None uses clips from installed packages and procedural clips."""
     mask: Literal["segmentation", "blue"] = "segmentation"
     """How the background is found: MuJoCo's segmentation, or the released rule, pixels with B > G and B > R."""
     strength: float = 1.0
     """1 replaces the background; a smaller value blends with it."""
     hue: float = 0.0
-    """The largest hue rotation of a clip as a fraction of half the color circle, drawn per episode; 1 is any hue."""
+    """The maximum hue rotation as a fraction of half the color circle, drawn per episode. 1 allows any hue."""
     grayscale: bool = False
     playback: Literal["forward", "backward", "either"] = "forward"
     """`either` is drawn per episode."""
@@ -49,21 +50,21 @@ class DistractorConfig:
     """A new clip and starting frame per episode; or all clips as one video across episodes, repeated up to `frames`
     frames."""
     start: Literal["first", "random"] = "first"
-    """Where the continuous video starts: at its first frame, or at one drawn from the environment's seed."""
+    """Where the continuous video starts: at its first frame, or at a random frame that depends on the seed."""
     fit: Literal["crop", "squash"] = "crop"
-    """How a video's frame becomes square: its central square, or the whole frame with its sides scaled alone."""
+    """How a frame is made square: crop the central square, or scale the frame without keeping its aspect ratio."""
     noise: float = 0.25
     """Standard deviation of `source: noise` around mid-gray, as a fraction of the range of a pixel."""
     jitter: float = 0.0
     """The amplitude of the camera's motion in degrees."""
     agent_color: float = 0.0
-    """The largest change of each moving material's color, per channel in [0, 1]; drawn per episode."""
+    """The maximum change of each moving material's color, per channel in [0, 1], drawn per episode."""
     frames: int = 500
-    """The largest number of frames that are decoded per clip."""
+    """The maximum number of decoded frames per clip."""
     train_clips: int | None = None
-    """The number of training clips; None is three quarters of all clips, at most 24."""
+    """The number of training clips; None uses three quarters of all clips, at most 24."""
     unseen_clips: int | None = None
-    """The number of evaluation clips; None is a quarter of all clips, at most 8."""
+    """The number of evaluation clips; None uses a quarter of all clips, at most 8."""
     split_seed: int = 0
     """The seed of the split into training and evaluation clips."""
     split: Split = "train"
@@ -88,7 +89,7 @@ class DistractorConfig:
         if self.split_seed < 0:
             raise ConfigError(f"{WHAT}: split_seed must be at least 0, got {self.split_seed}")
         if self.start == "random" and self.sequence != "continuous":
-            raise ConfigError(f"{WHAT}: start=random requires sequence=continuous; an episode's clip starts anywhere")
+            raise ConfigError(f"{WHAT}: start=random requires sequence=continuous; other clips always start randomly")
         if self.videos is not None and self.source not in ("video", "image"):
             raise ConfigError(f"{WHAT}: videos require source video or image, got {self.source}")
         if bool(self.train) != bool(self.unseen):

@@ -1,4 +1,4 @@
-"""Computed videos: a camera that pans and zooms over a photograph, and procedural videos."""
+"""Generated videos: panning and zooming over a photograph, and procedural videos."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Floats = NDArray[np.float64]
 
 
 def pan_and_zoom(picture: Picture, size: int, limit: int, rng: np.random.Generator) -> Iterator[Picture]:
-    """Frames [size, size, 3] of a moving window over `picture` [H, W, 3], between 45 % and 90 % of its side."""
+    """Yield frames [size, size, 3] of a window of 45% to 90% of the side that moves over `picture` [H, W, 3]."""
     height, width = picture.shape[:2]
     side = min(height, width)
     phases, turns = rng.uniform(0, 2 * np.pi, 3), rng.integers(1, 4, 3)
@@ -30,7 +30,7 @@ def pan_and_zoom(picture: Picture, size: int, limit: int, rng: np.random.Generat
 
 
 def procedural(index: int, size: int, limit: int) -> Iterator[Picture]:
-    """Frames [size, size, 3] of video number `index`; there are four kinds in turn."""
+    """Yield frames [size, size, 3] of procedural video number `index`. Four kinds alternate."""
     rng = np.random.default_rng([index, 1])
     kind = (_plasma, _gratings, _discs, _clouds)[index % 4]
     axis = (np.arange(size) + 0.5) / size
@@ -40,7 +40,7 @@ def procedural(index: int, size: int, limit: int) -> Iterator[Picture]:
 
 
 Draw = Callable[[float], Floats]
-"""Time in [0, 2 pi) to a picture [size, size, 3] in [0, 1]."""
+"""Maps time in [0, 2 pi) to a picture [size, size, 3] in [0, 1]."""
 
 
 def _plasma(rng: np.random.Generator, rows: Floats, columns: Floats) -> Draw:
@@ -118,7 +118,7 @@ def _clouds(rng: np.random.Generator, rows: Floats, columns: Floats) -> Draw:
 
 
 def _periodic(lattice: Floats, rows: Floats, columns: Floats) -> Floats:
-    """Interpolated values of `lattice` [N, N, 3], which has period 1, at rows [H] x columns [W]."""
+    """Interpolate the periodic `lattice` [N, N, 3] with period 1 at rows [H] x columns [W]."""
     cells = len(lattice)
     for axis, at in enumerate((rows, columns)):
         place = at * cells
@@ -131,7 +131,7 @@ def _periodic(lattice: Floats, rows: Floats, columns: Floats) -> Floats:
 
 
 def _window(pixels: NDArray[np.float32], top: float, left: float, side: float, size: int) -> Picture:
-    """The square of `side` at (top, left) of pixels [H, W, 3] as [size, size, 3], by bilinear interpolation."""
+    """Crop the square of `side` at (top, left) from pixels [H, W, 3] and resize it bilinearly to [size, size, 3]."""
     for axis, start in enumerate((top, left)):
         length = pixels.shape[axis]
         place = np.clip(start + (np.arange(size) + 0.5) * side / size - 0.5, 0, length - 1)

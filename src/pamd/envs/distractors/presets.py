@@ -1,4 +1,4 @@
-"""Distractors by name."""
+"""Presets of distractors."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ __all__ = ["PRESETS", "Preset", "distractor"]
 
 
 class Preset(NamedTuple):
-    """Options of a DistractorConfig and their description in one line."""
+    """Options of a DistractorConfig and a one-line description."""
 
     what: str
     options: dict[str, Any]
@@ -21,10 +21,10 @@ class Preset(NamedTuple):
 
 PRESETS: dict[str, Preset] = {
     "paper-video": Preset(
-        "the paper's: color-shifted natural videos instead of the background, a new one per episode", {"hue": 1.0}
+        "as in the paper: color-shifted natural videos replace the background, a new one per episode", {"hue": 1.0}
     ),
     "released-video": Preset(
-        "the released code's: 1000 gray frames that continue across episodes, wherever a pixel is mostly blue",
+        "as in the released code: 1000 gray frames, continued across episodes, replace mostly blue pixels",
         {
             "mask": "blue",
             "grayscale": True,
@@ -34,33 +34,33 @@ PRESETS: dict[str, Preset] = {
             "fit": "squash",
         },
     ),
-    "easy": Preset("a still picture per episode, half blended in", {"source": "image", "strength": 0.5}),
+    "easy": Preset("one still picture per episode, blended at half strength", {"source": "image", "strength": 0.5}),
     "medium": Preset(
-        "videos at three quarters, hues a little shifted, the camera and the agent's colors a little unsteady",
+        "videos at strength 0.75 with small hue shifts; small camera motion; the agent's colors vary slightly",
         {"strength": 0.75, "hue": 0.25, "jitter": 1.0, "agent_color": 0.1},
     ),
     "hard": Preset(
-        "videos of any hue, played either way, a camera that sways by 4 degrees, an agent of changing colors",
+        "videos of any hue, forward or backward; the camera sways by 4 degrees; the agent's colors vary",
         {"hue": 1.0, "playback": "either", "jitter": 4.0, "agent_color": 0.3},
     ),
-    "video": Preset("unchanged videos instead of the background, a new one per episode", {}),
-    "image": Preset("a still picture per episode instead of the background", {"source": "image"}),
-    "noise": Preset("Gaussian pixels instead of the background, new in every frame", {"source": "noise"}),
-    "color": Preset("one color per episode instead of the background", {"source": "color"}),
+    "video": Preset("unmodified videos replace the background, a new one per episode", {}),
+    "image": Preset("one still picture per episode replaces the background", {"source": "image"}),
+    "noise": Preset("Gaussian noise replaces the background, new in every frame", {"source": "noise"}),
+    "color": Preset("one color per episode replaces the background", {"source": "color"}),
     "none": Preset(
-        "the task's own background; options may still move the camera or recolor the agent", {"source": "none"}
+        "the task's own background; the camera motion and agent color options still apply", {"source": "none"}
     ),
 }
 
 
 def distractor(name: str, **options: Any) -> DistractorConfig:
-    """The distractor called `name`, with `options` (fields of DistractorConfig) overriding the preset's."""
+    """Return the preset `name`, with `options` (fields of DistractorConfig) overriding its values."""
     if name not in PRESETS:
         raise UnknownNameError("distractor", name, PRESETS)
     given = {key: value for key, value in options.items() if value is not None}
     if "videos" in given:
-        # Absolute, because a run may be resumed from another folder.
+        # The path must be absolute, because a run may be resumed from another folder.
         given["videos"] = str(Path(given["videos"]).expanduser().absolute())
         if PRESETS[name].options.get("source", "video") not in ("video", "image"):
-            raise ConfigError(f"distractor {name!r} shows no videos: leave videos out, or choose e.g. paper-video")
+            raise ConfigError(f"distractor {name!r} shows no videos: omit videos, or choose e.g. paper-video")
     return build(DistractorConfig, {"name": name, **PRESETS[name].options, **given}, f"distractor {name!r}")

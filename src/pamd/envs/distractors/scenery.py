@@ -1,4 +1,4 @@
-"""The background, frame by frame: a function of (episode seed, episode number, decision)."""
+"""Background frames as a function of (episode seed, episode number, decision)."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ __all__ = ["Scenery"]
 Picture = NDArray[np.uint8]
 
 _STREAM = 0xBACD
-"""Separates the random generators of the background from those of the task, which has the same seed."""
+"""Separates the random streams of the background and the task, which have the same seed."""
 
 
 class Scenery:
     """The backgrounds of one side of the split. Episodes and decisions share no state."""
 
     def __init__(self, config: DistractorConfig, clips: Sequence[Picture], size: int, decisions: int) -> None:
-        """`clips` are [N, size, size, 3] each. An episode has `decisions` decisions and one more frame."""
+        """Each of `clips` is [N, size, size, 3]. An episode has `decisions` decisions and one more frame."""
         self._config, self._clips, self._size = config, clips, size
         self._shown_per_episode = decisions + 1
-        self._video = _joined(clips, config.frames) if config.sequence == "continuous" else []
+        self._video = _join(clips, config.frames) if config.sequence == "continuous" else []
 
     def begin(self, seed: int, episode: int, run_seed: int = 0) -> None:
         """Start episode number `episode` with its `seed` (below 2**32). All episodes of a run share `run_seed`."""
@@ -36,20 +36,20 @@ class Scenery:
         self._step = {"forward": 1, "backward": -1, "either": 1 if direction < 0.5 else -1}[config.playback]
         self._matrix = hue_turn(np.pi * config.hue * (2 * hue - 1)) if config.hue else None
         if config.sequence == "continuous":
-            # As if every earlier episode had its full length, so that an episode does not depend on earlier ones.
+            # Assume that every earlier episode had its full length, so that episodes are independent of each other.
             self._start = self._first(run_seed) + episode * self._shown_per_episode
         elif self._clips:
             self._clip = self._clips[int(clip * len(self._clips))]
             self._start = int(start * len(self._clip))
 
     def _first(self, run_seed: int) -> int:
-        """The frame of the continuous video that episode 0 starts with."""
+        """Return the frame of the continuous video at which episode 0 starts."""
         if self._config.start == "first" or not self._video:
             return 0
         return int(np.random.default_rng([run_seed, _STREAM]).integers(len(self._video)))
 
     def frame(self, time: int, size: int) -> Picture:
-        """The background [size, size, 3] at decision `time`."""
+        """Return the background [size, size, 3] at decision `time`."""
         return to_size(self._noise(time) if self._config.source == "noise" else self._picture(time), size)
 
     def _picture(self, time: int) -> Picture:
@@ -72,7 +72,7 @@ class Scenery:
         return to_gray(noisy) if self._config.grayscale else noisy
 
 
-def _joined(clips: Sequence[Picture], limit: int) -> list[tuple[int, int]]:
-    """All clips as one video of `limit` frames, (clip, frame) each. Where the clips are shorter, they repeat."""
+def _join(clips: Sequence[Picture], limit: int) -> list[tuple[int, int]]:
+    """Join all clips to one video of `limit` frames, as (clip, frame) pairs. Shorter clips are repeated."""
     every = [(index, number) for index, clip in enumerate(clips) for number in range(len(clip))]
     return list(itertools.islice(itertools.cycle(every), limit))

@@ -1,4 +1,4 @@
-"""The split into training and unseen clips, by content."""
+"""Split clips into training and unseen clips by content."""
 
 from __future__ import annotations
 
@@ -19,32 +19,32 @@ from pamd.errors import ClipError, ConfigError
 __all__ = ["Report", "load_clips", "prepare"]
 
 MOST_TRAIN, MOST_UNSEEN = 24, 8
-"""The largest counts where the config gives none."""
+"""The maximum counts if the config does not set them."""
 
 Report = Callable[[int, int, str], None]
-"""Called with (decoded clips, all clips, name of the next) while clips are decoded."""
+"""Called with (decoded clips, total clips, name of the next clip) during decoding."""
 
 
 def prepare(config: DistractorConfig, size: int, report: Report | None = None) -> DistractorConfig:
-    """`config` with its clips chosen, named by content and decoded at `size`.
+    """Choose the clips of `config` and decode them at `size`. Returns the config with the digests of the clips.
 
-    A config that already names its clips gets exactly those; ClipError if one is missing. Copies of a clip, under
-    any name and in any container, count as one, so no clip can be on both sides.
+    If the config already names its clips, exactly these are used; a missing one raises ClipError. Copies of a clip
+    under another name or in another container count as one clip, so no clip can be on both sides.
     """
     if not config.has_clips:
         return config
-    told = report or (lambda done, total, name: None)
+    notify = report or (lambda done, total, name: None)
     if config.train:
         refs = (*config.train, *config.unseen)
         for number, ref in enumerate(refs):
-            told(number, len(refs), ref.name)
+            notify(number, len(refs), ref.name)
             _restore(ref, config, size)
-        told(len(refs), len(refs), "")
+        notify(len(refs), len(refs), "")
         return config
     pool = sorted(find_clips(config), key=lambda clip: _ranked(clip.rank(), config.split_seed))
     train, unseen = _counts(config, len(pool))
     cache.check_room(train + unseen, size, config.frames)
-    refs = _decode(pool, train + unseen, config, size, told)
+    refs = _decode(pool, train + unseen, config, size, notify)
     train, unseen = _counts(config, len(refs))
     return dataclasses.replace(config, train=refs[:train], unseen=refs[train : train + unseen])
 
@@ -57,14 +57,14 @@ def load_clips(config: DistractorConfig, split: Split, size: int) -> list[NDArra
 
 
 def _decode(
-    pool: Sequence[Clip], wanted: int, config: DistractorConfig, size: int, told: Report
+    pool: Sequence[Clip], wanted: int, config: DistractorConfig, size: int, notify: Report
 ) -> tuple[ClipRef, ...]:
-    """The first `wanted` clips of the pool that differ from one another."""
+    """Decode the first `wanted` different clips of the pool."""
     refs: list[ClipRef] = []
     for clip in pool:
         if len(refs) == wanted:
             break
-        told(len(refs), wanted, clip.name)
+        notify(len(refs), wanted, clip.name)
         content = clip.content()
         path = cache.cache_path(content, size, config.frames)
         if not _is_whole(path):
@@ -72,7 +72,7 @@ def _decode(
         pixels = cache.digest(path) or ""
         if all(content != ref.content and pixels != ref.pixels for ref in refs):
             refs.append(ClipRef(clip.name, content, pixels))
-    told(len(refs), len(refs), "")
+    notify(len(refs), len(refs), "")
     return tuple(refs)
 
 
@@ -83,7 +83,7 @@ def _restore(ref: ClipRef, config: DistractorConfig, size: int) -> None:
         return
     clip = next((clip for clip in find_clips(config) if clip.content() == ref.content), None)
     if clip is None:
-        where = config.videos or "the clips of installed packages and the procedural ones"
+        where = config.videos or "the clips of installed packages and the procedural clips"
         raise ClipError(
             f"the clip {ref.name!r} ({ref.content[:12]}) is neither in the cache nor among {where}: this run was"
             " started with other files. Restore them, or start a new run"
@@ -92,8 +92,8 @@ def _restore(ref: ClipRef, config: DistractorConfig, size: int) -> None:
     cache.store(clip, ref.content, size, config.frames)
     if cache.digest(path) != ref.pixels:
         raise ClipError(
-            f"the clip {ref.name!r} decodes to other frames at {size}x{size} than the config names: the size or"
-            " the decoder has changed. Start a new run, without train and unseen in its distractor"
+            f"the clip {ref.name!r} decodes to different frames at {size}x{size} than in the config: the size or"
+            " the decoder has changed. Start a new run without train and unseen in its distractor"
         )
 
 
@@ -110,7 +110,7 @@ def _ranked(rank: str, seed: int) -> str:
 
 
 def _counts(config: DistractorConfig, there: int) -> tuple[int, int]:
-    """The numbers of training and unseen clips."""
+    """Return the numbers of training and unseen clips."""
     train, unseen = config.train_clips, config.unseen_clips
     if unseen is None:
         unseen = min(MOST_UNSEEN, max(1, there // 4)) if train is None else min(MOST_UNSEEN, there - train)

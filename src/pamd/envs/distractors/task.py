@@ -22,12 +22,12 @@ SUITE_FRAMES = 1000
 
 
 class Distracted(Task):
-    """Another task, drawn with a distractor. Its dynamics, rewards and episode ends are unchanged.
+    """A task with a distracting background. Dynamics, rewards and episode ends are those of the inner task.
 
-    The picture depends on the task's state, the episode's seed and number, and the decision, so an episode that is
-    played again looks the same, bit for bit. A diagnostic that compares two backgrounds of one state calls
-    `draw_on_clip("train", size)` and `draw_on_clip("unseen", size)`. For any other background it calls
-    `draw_masked(size)`, which gives the frame without the distractor and the mask, and then `compose`.
+    The picture depends on the task's state, the episode's seed and number, and the decision, so a replayed episode
+    looks the same, bit for bit. To compare two backgrounds of one state, call `draw_on_clip("train", size)` and
+    `draw_on_clip("unseen", size)`. For any other background, call `draw_masked(size)`, which returns the frame without
+    the distractor and the mask, and then `compose`.
     """
 
     def __init__(self, inner: Task, config: DistractorConfig, *, size: int, action_repeat: int, frames: int) -> None:
@@ -42,7 +42,7 @@ class Distracted(Task):
 
     @property
     def physics(self) -> Any:
-        """dm_control's physics, where the task has one."""
+        """dm_control's physics, if the task has one."""
         return self.inner.physics  # type: ignore[attr-defined]
 
     def begin(self, seed: int) -> None:
@@ -62,14 +62,14 @@ class Distracted(Task):
         return self.draw_on_clip(self.config.split, size)
 
     def draw_on_clip(self, split: Split, size: int, variant: int = 0) -> NDArray[np.uint8]:
-        """The current state as RGB [size, size, 3] with this episode's clip of `split` as the background.
+        """Draw the current state as RGB [size, size, 3] with this episode's clip of `split` as the background.
 
         Every `variant` other than 0 draws another clip, start and color for the same episode.
         """
         config = self.config
         if config.source == "none":
             return self.draw_masked(size).frame if self._view else self.inner.draw(size)
-        # A background that is replaced completely need not be drawn, except for the blue rule, which reads it.
+        # A fully replaced background need not be drawn, except for the blue rule, which reads it.
         replaced = config.strength >= 1 and config.mask == "segmentation"
         frame, mask = self.draw_masked(size, foreground_only=replaced)
         background = self._scenery(split, variant).frame(self.decision, size)
@@ -81,9 +81,9 @@ class Distracted(Task):
         return -(-self._age // self._repeat)
 
     def draw_masked(self, size: int, adjust: Adjust | None = None, *, foreground_only: bool = False) -> MaskedFrame:
-        """The current state without the background of the distractor, and the mask of that background.
+        """Draw the current state without the distractor's background, and return the mask of the background.
 
-        The camera and the colors are the distractor's; `adjust` is applied after them.
+        The camera motion and the colors of the distractor apply; `adjust` is applied after them.
         """
         adjust = self._adjust(adjust)
         if self.config.mask == "segmentation":

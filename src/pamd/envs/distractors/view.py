@@ -1,4 +1,4 @@
-"""Camera motion and color changes of the agent, in the drawn scene only and never in the simulation."""
+"""Camera motion and color changes of the agent. They affect only the rendered scene, not the simulation."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ Vector = list[float]
 
 
 class View:
-    """The camera and colors of one episode, a function of the episode's generator and the decision."""
+    """The camera and colors of one episode, determined by the episode's generator and the decision."""
 
     def __init__(self, config: DistractorConfig, rng: np.random.Generator) -> None:
         self._reach = math.radians(config.jitter)
@@ -38,30 +38,31 @@ class View:
             waves = zip(self._speeds, self._phases, strict=True)
             angles = [self._reach * math.sin(speed * time + phase) for speed, phase in waves]
             for camera in scene.camera:
-                camera.forward, camera.up = turned(camera.forward.tolist(), camera.up.tolist(), angles)
+                camera.forward, camera.up = rotate_axes(camera.forward.tolist(), camera.up.tolist(), angles)
         if self._recolours:
             if not self._fixed:
                 self._fixed = [body == 0 for body in model.geom_bodyid.tolist()]
             for geom in scene.geoms[: scene.ngeom]:
-                # Objects other than geoms (sites, tendons) keep their colors: some mark the goal of the task.
+                # Objects other than geoms (sites, tendons) keep their colors, because some mark the goal of the task.
                 if geom.objtype == _GEOM and not self._fixed[geom.objid]:
-                    # By material, so that a body of one color keeps one color. No material, -1, is the last.
+                    # Colors change per material, so that a body of one color keeps one color. The last entry is for
+                    # geoms without material (-1).
                     shifted = geom.rgba[:3] + self._shift[geom.matid]
                     geom.rgba[:3] = np.minimum(np.maximum(shifted, 0.0), 1.0)
 
 
-def turned(forward: Vector, up: Vector, angles: Vector) -> tuple[Vector, Vector]:
-    """A camera's axes after rotations by three angles: yaw, pitch and roll."""
+def rotate_axes(forward: Vector, up: Vector, angles: Vector) -> tuple[Vector, Vector]:
+    """Rotate a camera's axes by yaw, pitch and roll."""
     (a, b, c), (x, y, z) = forward, up
     right = [b * z - c * y, c * x - a * z, a * y - b * x]
     yaw, pitch, roll = angles
-    forward, right = _spun(forward, right, yaw)
-    forward, up = _spun(forward, up, pitch)
-    up, right = _spun(up, right, roll)
+    forward, right = _rotate(forward, right, yaw)
+    forward, up = _rotate(forward, up, pitch)
+    up, right = _rotate(up, right, roll)
     return forward, up
 
 
-def _spun(one: Vector, other: Vector, angle: float) -> tuple[Vector, Vector]:
+def _rotate(one: Vector, other: Vector, angle: float) -> tuple[Vector, Vector]:
     cosine, sine = math.cos(angle), math.sin(angle)
     pairs = list(zip(one, other, strict=True))
     return [cosine * a + sine * b for a, b in pairs], [cosine * b - sine * a for a, b in pairs]
