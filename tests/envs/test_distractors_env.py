@@ -182,5 +182,5 @@ def test_the_dynamics_are_untouched(videos: Path) -> None:
 
 
 def test_videos_without_a_distractor_are_a_slip() -> None:
-    with pytest.raises(ConfigError, match="name one"):
+    with pytest.raises(ConfigError, match="require a distractor"):
         make_env("toy", videos="somewhere")

@@ -205,7 +205,7 @@ def test_wrong_inputs_are_named_before_training() -> None:
         wrap(make_dqn(rep), nn.Linear(2, 2))  # type: ignore[arg-type]
     with pytest.raises(ConfigError, match=r"DQN does not train the representation's encoder.*LatentNet"):
         wrap(make_dqn(rep), make_rep())
-    with pytest.raises(ConfigError, match=r"the actor's optimiser would train the encoder.*gradient=False"):
+    with pytest.raises(ConfigError, match=r"the actor's optimizer would train the encoder.*gradient=False"):
         wrap(make_sac(rep, actor_gradient=True), rep)
     with pytest.raises(ConfigError, match=r"critic2.latent reads a copy of the encoder"):
         wrap(make_sac(rep, second=False), rep)

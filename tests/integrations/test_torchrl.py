@@ -262,7 +262,7 @@ def test_wrong_inputs_are_named_before_anything_is_computed() -> None:
     pixels.set_keys(observation="pixels")
     with pytest.raises(ConfigError, match=r"no 'pixels'; name the key with set_keys\. Its keys: .*observation"):
         pixels(batch)
-    with pytest.raises(ConfigError, match="'latent' carries no gradient"):
+    with pytest.raises(ConfigError, match="'latent' has no gradient"):
         metric(metric.encode(batch).detach())
     with pytest.raises(ConfigError, match="MultiStep sums rewards over several steps"):
         metric(batch.clone().set("steps_to_next_obs", torch.ones(B, 1)))

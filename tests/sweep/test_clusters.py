@@ -50,7 +50,7 @@ def test_slurm_does_not_round_half_a_gpu_down_to_none() -> None:
 @pytest.mark.parametrize("address", ["127.0.0.1:9", "ray://127.0.0.1:9"])
 def test_an_address_that_does_not_answer(address: str) -> None:
     pytest.importorskip("ray")
-    with pytest.raises(ResourceError, match="no Ray cluster answers at"):
+    with pytest.raises(ResourceError, match="no Ray cluster responds at"):
         BACKENDS.get("ray")(Resources(address=address))
 
 

@@ -39,7 +39,7 @@ def write_artefact(
 
 
 def verdict_tables(experiment: Experiment, comparison: Comparison) -> list[Table]:
-    """Return the verdicts on the experiment's claims, one table per recorded outcome, and the predictors of the return."""
+    """Return the verdicts on the experiment's claims, one table per outcome, and the predictors of the return."""
     tables = []
     for outcome in OUTCOMES if experiment.claims else ():
         found = answers(comparison, experiment.claims, outcome, np.random.default_rng(0))

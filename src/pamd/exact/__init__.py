@@ -1,4 +1,4 @@
-"""Finite MDPs and their exact behavioral metrics: the ground truth that pixels never give. Plain numpy."""
+"""Finite MDPs and their exact behavioral metrics in plain numpy, for use as ground truth."""
 
 from __future__ import annotations
 

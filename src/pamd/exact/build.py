@@ -1,4 +1,4 @@
-"""Ways to make a finite MDP: by hand, at random, as a grid, or with states duplicated."""
+"""Build finite MDPs: by hand, at random, from a grid, or by duplicating states."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ __all__ = ["MDPBuilder", "duplicated", "garnet", "grid_world"]
 
 
 class MDPBuilder:
-    """An MDP written down edge by edge.
+    """Builds an MDP transition by transition.
 
     >>> builder = MDPBuilder(states=["left", "right"], actions=["stay", "go"])
     >>> builder.add("left", "go", {"right": 0.9, "left": 0.1}, reward=1.0)
 
-    A state-action that was never added stays where it is, for no reward.
+    A state-action pair that was not added leads back to its state with reward 0.
     """
 
     def __init__(self, states: list[str], actions: list[str]) -> None:
@@ -30,7 +30,7 @@ class MDPBuilder:
         self._reward = np.zeros((len(states), len(actions)))
 
     def add(self, state: str, action: str, following: Mapping[str, float], reward: float = 0.0) -> MDPBuilder:
-        """Say where `action` in `state` leads, with which probabilities and for what reward."""
+        """Add the next-state probabilities and the reward of `action` in `state`."""
         s, a = self._index(self._states, "state", state), self._index(self._actions, "action", action)
         row = np.zeros(len(self._states))
         for name, probability in following.items():
@@ -39,7 +39,7 @@ class MDPBuilder:
         return self
 
     def build(self, gamma: float = 0.9) -> FiniteMDP:
-        """The MDP, checked."""
+        """Validate and return the MDP."""
         return FiniteMDP(self._transition, self._reward, gamma, tuple(self._states))
 
     @staticmethod
@@ -52,7 +52,10 @@ class MDPBuilder:
 def garnet(
     states: int, actions: int = 2, branching: int = 3, *, rng: np.random.Generator, gamma: float = 0.9
 ) -> FiniteMDP:
-    """A Garnet MDP: each state-action leads to `branching` random states; rewards uniform in [0, 1]."""
+    """Generate a Garnet MDP.
+
+    Each state-action pair leads to `branching` random states; rewards are uniform in [0, 1].
+    """
     if states < 1 or actions < 1 or not 1 <= branching <= states:
         raise ConfigError(
             f"garnet requires states, actions >= 1 and 1 <= branching <= states, got {states}, {actions}, {branching}"
@@ -60,7 +63,7 @@ def garnet(
     transition = np.zeros((states, actions, states))
     for s in range(states):
         for a in range(actions):
-            # Sorted uniform cuts of [0, 1] are a uniform draw from the simplex.
+            # The gaps between sorted uniform numbers in [0, 1] are a uniform sample from the simplex.
             cuts = np.concatenate([[0.0], np.sort(rng.random(branching - 1)), [1.0]])
             transition[s, a, rng.choice(states, branching, replace=False)] = np.diff(cuts)
     return FiniteMDP(transition, rng.random((states, actions)), gamma)
@@ -70,9 +73,9 @@ _MOVES = ((-1, 0), (1, 0), (0, -1), (0, 1))
 
 
 def grid_world(plan: str, *, slip: float = 0.0, gamma: float = 0.9) -> FiniteMDP:
-    """A grid: '#' wall, 'G' goal (reward 1 for each step taken there, absorbing), anything else free.
+    """Build a grid world. '#' is a wall, 'G' an absorbing goal with reward 1 per step, any other character is free.
 
-    Four moves; with probability `slip` the move is a random one. A blocked move stays.
+    There are four moves. With probability `slip`, the move is random. A blocked move leads back to its state.
     """
     if not 0 <= slip <= 1:
         raise ConfigError(f"grid_world: slip must lie in [0, 1], got {slip}")
@@ -96,7 +99,7 @@ def grid_world(plan: str, *, slip: float = 0.0, gamma: float = 0.9) -> FiniteMDP
 
 
 def duplicated(mdp: FiniteMDP, copies: int = 2) -> FiniteMDP:
-    """Every state `copies` times, entered with equal probability: copies of a state are bisimilar.
+    """Duplicate every state `copies` times. The copies are entered with equal probability and are bisimilar.
 
     State s of the original becomes s, s + S, s + 2 S, ...
     """

@@ -1,6 +1,6 @@
-"""How large a finite metric space is: covering numbers, effective dimension, doubling dimension.
+"""The size of a finite metric space: covering numbers, effective dimension and doubling dimension.
 
-A pseudometric counts as its quotient: states at distance 0 lie in each other's balls and are covered together.
+A pseudometric is treated as its quotient: states at distance 0 are in each other's balls and are covered together.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from pamd.exact.metrics import reduced
 __all__ = ["Covering", "covering", "covering_number", "doubling_dimension", "effective_dimension", "pseudometric"]
 
 _TOLERANCE = 1e-9
-"""Relative to the diameter: distances that differ by less are equal."""
+"""The tolerance relative to the diameter. Distances that differ by less are considered equal."""
 
 
 @dataclass(frozen=True)
@@ -26,9 +26,9 @@ class Covering:
     """Covering numbers at several radii."""
 
     radius: Array
-    """[R], falling"""
+    """[R], in decreasing order"""
     number: NDArray[np.int64]
-    """[R]: how many balls of that radius cover the space"""
+    """[R]: the number of balls of each radius that cover the space"""
 
     @property
     def slope(self) -> float:
@@ -41,14 +41,14 @@ class Covering:
 
 
 def pseudometric(D: Array) -> Array:
-    """D [S, S] without self-distances: `reduced`, negative values set to 0. A metric is unchanged."""
+    """Return D [S, S] without self-distances (see `reduced`), with negative values set to 0. A metric is unchanged."""
     if D.ndim != 2 or D.shape[0] != D.shape[1]:
         raise ShapeError(f"a metric must be [S, S], got {list(D.shape)}")
     return np.maximum(reduced(D), 0)
 
 
 def covering_number(D: Array, radius: float) -> int:
-    """The least number of closed balls of this radius, centered at states, that cover the space D [S, S]."""
+    """Return the minimum number of closed balls of this radius, centered at states, that cover the space D [S, S]."""
     if not radius >= 0:
         raise ConfigError(f"covering_number: radius must be at least 0, got {radius}")
     D = pseudometric(D)
@@ -56,11 +56,10 @@ def covering_number(D: Array, radius: float) -> int:
 
 
 def covering(D: Array, radii: Sequence[float] | None = None) -> Covering:
-    """Covering numbers of D [S, S].
+    """Return the covering numbers of D [S, S].
 
-    By default at 12 radii in geometric steps, from the diameter down to nine tenths of the median distance of a state
-    to its nearest neighbor. There most balls hold one state: smaller ones would count the states, not show how
-    they lie.
+    The default is 12 radii in geometric steps, from the diameter down to 0.9 times the median distance to the nearest
+    neighbor. At that radius most balls contain one state, so smaller radii would only count the states.
     """
     D = pseudometric(D)
     if radii is None:
@@ -72,14 +71,14 @@ def covering(D: Array, radii: Sequence[float] | None = None) -> Covering:
 
 
 def effective_dimension(D: Array) -> float:
-    """The slope of log N(radius) in `covering`; 0 if all states are at distance 0."""
+    """Return the slope of log N(radius) in `covering`; 0 if all states are at distance 0."""
     return covering(D).slope
 
 
 def doubling_dimension(D: Array) -> float:
-    """log2 of the least number of balls of half the radius that suffice to cover any ball of D [S, S].
+    """Return log2 of the minimum number of balls of half the radius that cover any ball of D [S, S].
 
-    Up to a constant it bounds from below the dimension in which a norm embeds D with little distortion.
+    Up to a constant, it is a lower bound of the dimension in which a norm can embed D with small distortion.
     """
     D = pseudometric(D)
     slack, most, balls = _slack(D), 1, []
@@ -88,7 +87,7 @@ def doubling_dimension(D: Array) -> float:
             covers = D[:, D[s] <= radius + slack] <= radius / 2 + slack
             balls.append((_greedy_cover(covers), covers))
     for greedy, covers in sorted(balls, key=lambda ball: -ball[0]):
-        # A greedy cover is at least as large as the least one, so no ball from here on has more.
+        # A greedy cover is at least as large as the minimum, so no remaining ball can exceed the current maximum.
         if greedy <= most:
             break
         most = max(most, _least_cover(covers))
@@ -100,7 +99,7 @@ def _slack(D: Array) -> float:
 
 
 def _greedy_cover(covers: NDArray[np.bool_]) -> int:
-    """How many rows of covers [S, T] it takes to cover all columns if each row is the best for what is left."""
+    """Return the size of a greedy cover of all columns by rows of covers [S, T]."""
     left, count = np.ones(covers.shape[1], dtype=bool), 0
     while left.any():
         left &= ~covers[(covers & left).sum(1).argmax()]
@@ -109,11 +108,11 @@ def _greedy_cover(covers: NDArray[np.bool_]) -> int:
 
 
 def _least_cover(covers: NDArray[np.bool_]) -> int:
-    """The least number of rows of covers [S, T] that cover all columns, by integer programming."""
-    if (most := _greedy_cover(covers)) <= 2:  # one row covers all, or the greedy cover of two is the least
+    """Return the minimum number of rows of covers [S, T] that cover all columns, by integer programming."""
+    if (most := _greedy_cover(covers)) <= 2:  # One row covers everything, or a greedy cover of two is minimal.
         return most
     try:
-        from scipy.optimize import Bounds, LinearConstraint, milp  # Lazily: it is an extra.
+        from scipy.optimize import Bounds, LinearConstraint, milp  # SciPy is an optional dependency.
     except ImportError:
         raise ImportError("covering numbers require SciPy: pip install 'pamd[exact]'") from None
     rows = np.unique(covers, axis=0)

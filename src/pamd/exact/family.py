@@ -1,4 +1,4 @@
-"""Exact counterparts of the operators `n-step`, `state-action` and `kernel`, and every exact metric by name."""
+"""Exact counterparts of the operators `n-step`, `state-action` and `kernel`, and all exact metrics by name."""
 
 from __future__ import annotations
 
@@ -37,8 +37,8 @@ __all__ = [
 def n_step_operator(mdp: FiniteMDP, policy: Array, n: int, c_R: float = 1.0) -> Operator:
     """sum over k < n of gamma^k c_R E|r_k - r'_k|, then gamma^n E[d(s_n, s'_n)], for two independent trajectories.
 
-    It contracts by gamma^n, to a fixed point that does not depend on n. Sampled rewards are compared: the
-    mean of |r - r'|, not MICo's |r^pi - r^pi'|. The two agree where the reward depends on the state alone.
+    It is a contraction with factor gamma^n, and its fixed point does not depend on n. It compares sampled rewards, the
+    mean of |r - r'|, instead of MICo's |r^pi - r^pi'|. The two agree if the reward depends only on the state.
     """
     check_whole("n_step_operator", "n", n, 1)
     transition, _ = mdp.under(policy)
@@ -119,7 +119,7 @@ METRICS: dict[str, Callable[[FiniteMDP, Array, float], Array]] = {
 
 
 def metric(name: str, mdp: FiniteMDP, policy: Array | None = None, *, tolerance: float = 1e-9) -> Array:
-    """The exact metric called `name` [S, S] at c_R = 1; the policy is uniform where none is given."""
+    """Return the exact metric `name` [S, S] at c_R = 1. The default policy is uniform."""
     if name not in METRICS:
         raise UnknownNameError("exact metric", name, METRICS)
     return METRICS[name](mdp, uniform_policy(mdp) if policy is None else policy, tolerance)

@@ -1,4 +1,4 @@
-"""A finite MDP, checked once and then trusted. S states, A actions."""
+"""A finite MDP with S states and A actions, validated on construction."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class FiniteMDP:
     """[S, A]"""
     gamma: float = 0.9
     states: tuple[str, ...] = field(default=())
-    """Names, for reading; "0", "1", ... where none are given."""
+    """The names of the states; by default "0", "1", ..."""
 
     def __post_init__(self) -> None:
         try:
@@ -58,7 +58,7 @@ class FiniteMDP:
         return int(self.transition.shape[1])
 
     def under(self, policy: Array) -> tuple[Array, Array]:
-        """P^pi [S, S] and r^pi [S] of a policy [S, A]."""
+        """Return P^pi [S, S] and r^pi [S] of a policy [S, A]."""
         policy = np.asarray(policy, dtype=np.float64)
         if policy.shape != self.reward.shape:
             raise ShapeError(f"policy must be {list(self.reward.shape)}, got {list(policy.shape)}")
@@ -67,18 +67,18 @@ class FiniteMDP:
 
 
 def uniform_policy(mdp: FiniteMDP) -> Array:
-    """[S, A]: every action is equally likely."""
+    """Return the uniform policy [S, A]."""
     return np.full(mdp.reward.shape, 1 / mdp.n_actions)
 
 
 def value(mdp: FiniteMDP, policy: Array) -> Array:
-    """V^pi [S], by a linear solve."""
+    """Return V^pi [S], computed by a linear solve."""
     transition, reward = mdp.under(policy)
     return np.asarray(np.linalg.solve(np.eye(mdp.n_states) - mdp.gamma * transition, reward), dtype=np.float64)
 
 
 def check_distributions(rows: Array, what: str, actions: int = 1) -> None:
-    """Raise MDPError unless every row is a distribution, naming the first that is not."""
+    """Raise MDPError unless every row is a distribution. The error names the first invalid row."""
     finite = np.asarray(np.isfinite(rows).all(axis=1))
     total = np.where(finite, np.where(finite[:, None], rows, 0.0).sum(1), np.nan)
     bad = ~finite | (np.abs(total - 1) > _TOLERANCE) | (rows < 0).any(1)

@@ -67,7 +67,7 @@ def mico_operator(mdp: FiniteMDP, policy: Array, c_R: float = 1.0) -> Operator:
 def fixed_point(
     operator: Operator, start: Array, gamma: float, *, tolerance: float = 1e-9, max_iterations: int = 100_000
 ) -> Array:
-    """Iterate a gamma-contraction until it is certainly within `tolerance` of its fixed point."""
+    """Iterate a gamma-contraction until it is guaranteed to be within `tolerance` of its fixed point."""
     if not 0 <= gamma < 1:
         raise ConfigError(f"fixed_point: gamma must lie in [0, 1), got {gamma}")
     if not tolerance > 0 or max_iterations < 1:
@@ -75,7 +75,7 @@ def fixed_point(
     d = np.asarray(start, dtype=np.float64)
     for _ in range(max_iterations):
         d_next = operator(d)
-        # Banach: the error after this step is at most gamma / (1 - gamma) times the step.
+        # By Banach's theorem, the error after this step is at most gamma / (1 - gamma) times the step.
         error = np.abs(d_next - d).max(initial=0.0) * gamma / (1 - gamma)
         d = d_next
         if error <= tolerance:
@@ -110,7 +110,7 @@ def from_zero(operator: Operator, mdp: FiniteMDP, tolerance: float) -> Array:
 
 
 def _all_wasserstein(transition: Array, d: Array) -> Array:
-    """W_d between every two rows of transition [S, S], for a symmetric d [S, S] with zero diagonal or not -> [S, S]."""
+    """Return W_d [S, S] between all pairs of rows of transition [S, S]. d [S, S] must be symmetric."""
     W = np.empty_like(d)
     for s in range(len(d)):
         for t in range(s, len(d)):
@@ -119,7 +119,7 @@ def _all_wasserstein(transition: Array, d: Array) -> Array:
 
 
 def check_weight(c_R: float) -> float:
-    """c_R, or ConfigError unless it is finite and at least 0."""
+    """Return c_R. Raises ConfigError unless it is finite and at least 0."""
     if not isinstance(c_R, (int, float)) or not 0 <= c_R < float("inf"):
         raise ConfigError(f"c_R must be a finite number of at least 0, got {c_R!r}")
     return c_R

@@ -1,4 +1,4 @@
-"""Exact value and advantage targets [S, S]: how far apart are states in what a policy earns from them?"""
+"""Exact value and advantage targets [S, S], which compare states by the returns of a policy."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ __all__ = ["action_value", "advantage_gap", "expected_gap", "value_difference_op
 
 
 def value_difference_operator(mdp: FiniteMDP, policy: Array, c_R: float = 1.0) -> Operator:
-    """c_R (r^pi - r^pi') + gamma E[Delta(next, next')], on signed differences [S, S]: MICo's, but signed.
+    """c_R (r^pi - r^pi') + gamma E[Delta(next, next')] on differences [S, S]: the signed version of MICo's operator.
 
-    It contracts by gamma. Its fixed point is c_R (V - V'), so |V - V'| is at most MICo's distance.
+    It is a gamma-contraction with fixed point c_R (V - V'), so |V - V'| is at most MICo's distance.
     """
     transition, reward = mdp.under(policy)
     difference = check_weight(c_R) * (reward[:, None] - reward)
@@ -41,7 +41,7 @@ def advantage_gap(mdp: FiniteMDP, policy: Array, *, c_R: float = 1.0, tolerance:
     The diagonal is above 0 if the policy is random and its actions differ in value.
     """
     difference = from_zero(value_difference_operator(mdp, policy), mdp, tolerance)
-    # Advantages do not change with a constant in V, so the differences to any one state serve as V.
+    # Advantages do not change if a constant is added to V, so the differences to one state can be used as V.
     value = difference[:, 0]
     Q = action_value(mdp, value)
     advantage = Q - (policy * Q).sum(1, keepdims=True)

@@ -1,1 +1,1 @@
-"""Thin adapters that put a `Representation` into the training code of other libraries, one module per library."""
+"""Adapters that add a `Representation` to other libraries, one module per library."""

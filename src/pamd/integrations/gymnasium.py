@@ -1,7 +1,7 @@
-"""Gymnasium: importing this module registers every task as `pamd/NAME-v0`, for `gymnasium.make`.
+"""Gymnasium integration. Importing this module registers every task as `pamd/NAME-v0` for `gymnasium.make`.
 
-`gymnasium.make("pamd/cheetah_run-v0", size=64, frame_stack=1)`; the options are those of `pamd.make_env`. In one line,
-without the import: `gymnasium.make("pamd.integrations.gymnasium:pamd/cheetah_run-v0")`.
+`gymnasium.make("pamd/cheetah_run-v0", size=64, frame_stack=1)` accepts the options of `pamd.make_env`. Without the
+import, use `gymnasium.make("pamd.integrations.gymnasium:pamd/cheetah_run-v0")`.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ __all__ = ["make_registered", "register"]
 
 
 def make_registered(task: str, render_mode: str | None = "rgb_array", **options: Any) -> Episodes:
-    """What `gymnasium.make` calls. `options` are those of `pamd.make_env`."""
+    """The entry point for `gymnasium.make`. `options` are those of `pamd.make_env`."""
     if render_mode not in (None, "rgb_array"):
         raise ConfigError(f"environment {task!r}: render_mode must be 'rgb_array', got {render_mode!r}")
     return make_env(task, **options)
 
 
 def register() -> None:
-    """Register every task of the DMControl suite, and `toy` and `toy_goal`, under `pamd/`. Twice does no harm."""
+    """Register all DMControl tasks, `toy` and `toy_goal` under `pamd/`. Repeated calls have no effect."""
     gymnasium = import_simulator("gymnasium")
     tasks = {name: name for name in sorted(task_names())} | {"toy": "toy", "toy_goal": "toy:goal"}
     for name, task in tasks.items():

@@ -19,14 +19,14 @@ __all__ = ["LatentDistance"]
 
 
 class LatentDistance(BaseDistance):
-    """A distance of this package for the losses and miners of pytorch-metric-learning.
+    """A pamd distance for the losses and miners of pytorch-metric-learning.
 
-    Embeddings are not normalised: the distance sees them as they are. A distance with parameters learns if they are in
-    the optimiser. A coordinate-wise distance is averaged over its coordinates.
+    Embeddings are not normalized. Pass the parameters of the distance to an optimizer to train them. A coordinate-wise
+    distance is averaged over its coordinates.
 
     Args:
-        distance: a name such as "pamd" (`pamd list distances`), or a distance that was built already.
-        latent_dim: the size of an embedding; required with a name.
+        distance: a name such as "pamd" (see `pamd list distances`), or a distance object.
+        latent_dim: the embedding size; required if `distance` is a name.
         options: the options of the named distance.
     """
 
@@ -35,11 +35,11 @@ class LatentDistance(BaseDistance):
         self.distance = _built(distance, latent_dim, options)
 
     def compute_mat(self, query_emb: Tensor, ref_emb: Tensor | None) -> Tensor:
-        """Every distance between the rows of query_emb [B, d] and of ref_emb [C, d] (default query_emb) -> [B, C]."""
+        """Return the distances [B, C] between all rows of query_emb [B, d] and ref_emb [C, d] (default: query_emb)."""
         return self.distance.all_pairs(query_emb, ref_emb)
 
     def pairwise_distance(self, query_emb: Tensor, ref_emb: Tensor) -> Tensor:
-        """The distances between equal rows. query_emb, ref_emb: [P, d] -> [P]."""
+        """Return the distances [P] between corresponding rows of query_emb and ref_emb [P, d]."""
         value: Tensor = self.distance(query_emb, ref_emb)
         return value.mean(-1) if self.distance.coordinate_wise else value
 
@@ -47,7 +47,7 @@ class LatentDistance(BaseDistance):
 def _built(distance: str | Distance[Any], latent_dim: int | None, options: dict[str, Any]) -> Distance[Any]:
     if isinstance(distance, str):
         if latent_dim is None:
-            raise ConfigError(f"LatentDistance({distance!r}) requires latent_dim, the size of an embedding")
+            raise ConfigError(f"LatentDistance({distance!r}) requires latent_dim, the embedding size")
         return named_distance(distance, latent_dim=latent_dim, **options)
     if not isinstance(distance, Distance):
         raise ConfigError(f"LatentDistance requires a name or a pamd.Distance, got {type(distance).__name__}")

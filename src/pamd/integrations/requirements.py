@@ -1,4 +1,4 @@
-"""What every integration checks before it adds anything to somebody else's training."""
+"""Checks shared by all integrations."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ __all__ = ["check_representation", "require_library"]
 
 
 def require_library(integration: str, distribution: str, oldest: tuple[int, int], extra: str) -> None:
-    """Raise ConfigError unless `distribution` is installed and is not older than `oldest`."""
+    """Raise ConfigError unless `distribution` is installed in version `oldest` or newer."""
     wanted = f"{integration} requires {distribution} >= {'.'.join(map(str, oldest))}"
     try:
         found = importlib.metadata.version(distribution)
@@ -23,7 +23,7 @@ def require_library(integration: str, distribution: str, oldest: tuple[int, int]
 
 
 def check_representation(who: str, representation: Representation) -> None:
-    """Raise ConfigError unless `representation` has losses that a batch of single transitions can fill."""
+    """Raise ConfigError unless `representation` has losses that work on single transitions."""
     if not isinstance(representation, Representation):
         raise ConfigError(f"{who} requires a pamd.Representation, got {type(representation).__name__}")
     method = representation.method

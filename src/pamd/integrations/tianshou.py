@@ -32,11 +32,11 @@ __all__ = ["LatentNet", "MetricOffPolicyWrapper", "MetricTrainingStats"]
 
 
 class LatentNet(ModuleWithVectorOutput):
-    """The representation's encoder as a `preprocess_net` of Tianshou's networks: observations -> (z [B, d], state).
+    """The representation's encoder as a `preprocess_net` for Tianshou's networks: observations -> (z [B, d], state).
 
-    With `gradient` (a critic, a Q-network) the network trains the encoder. Without it (an actor) the latents are
-    detached, and the encoder is no part of the network: the actor's optimiser does not hold it, and a copy of the
-    network reads the same encoder.
+    With `gradient` (for a critic or Q-network), the network trains the encoder. Without it (for an actor), the latents
+    are detached and the encoder is not a submodule: the actor's optimizer does not train it, and a copy of the network
+    uses the same encoder.
     """
 
     def __init__(self, encoder: Representation | LatentEncoder, *, gradient: bool = True) -> None:
@@ -61,25 +61,25 @@ class LatentNet(ModuleWithVectorOutput):
 
 
 class MetricTrainingStats(TrainingStatsWrapper):
-    """The statistics of the wrapped algorithm, and the representation's losses and distances."""
+    """The statistics of the wrapped algorithm and the metrics of the representation."""
 
     def __init__(self, wrapped_stats: TrainingStats, metrics: dict[str, float]) -> None:
         for name, value in metrics.items():
             setattr(self, name, value)
-        super().__init__(wrapped_stats)  # last: it freezes the names
+        super().__init__(wrapped_stats)  # This must be last, because it freezes the names.
 
 
 class MetricOffPolicyWrapper(OffPolicyWrapperAlgorithm):
     """An off-policy algorithm whose encoder is also trained by the losses of a representation.
 
-    After every update of the wrapped algorithm, one step of `optim` on the representation's loss over the same batch
-    moves the encoder and the representation's own networks; then the slow copies follow.
+    After every update of the wrapped algorithm, `optim` updates the encoder and the representation's own networks with
+    the representation's loss on the same batch. Then the slow copies are updated.
 
     Args:
-        wrapped_algorithm: its networks read the representation's encoder through `LatentNet`.
+        wrapped_algorithm: an off-policy algorithm whose networks use the encoder through `LatentNet`.
         representation: the encoder and the method.
-        optim: the factory of the representation's optimiser.
-        generator: draws pairs and noise; without one, torch's global generator does.
+        optim: the factory of the representation's optimizer.
+        generator: the generator for pairs and noise; by default torch's global generator.
     """
 
     def __init__(
@@ -97,7 +97,7 @@ class MetricOffPolicyWrapper(OffPolicyWrapperAlgorithm):
         self.optim = self._create_optimizer(representation, optim)
 
     def load_state_dict(self, state_dict: Mapping[str, Any], strict: bool = True, assign: bool = False) -> Any:
-        """As for every algorithm. Tianshou's own wrappers save the wrapped optimisers, but do not load them."""
+        """Load the state, including the wrapped optimizers, which Tianshou's own wrappers save but do not load."""
         state = dict(state_dict)
         wrapped = self.wrapped_algorithm
         saved = state.pop(f"wrapped_algorithm.{wrapped._STATE_DICT_KEY_OPTIMIZERS}")
@@ -122,7 +122,7 @@ class MetricOffPolicyWrapper(OffPolicyWrapperAlgorithm):
 
 
 def _tensor(values: Any, encoder: nn.Module) -> Tensor:
-    """An array or tensor on the encoder's device: uint8 as it is, everything else as float32."""
+    """Move an array or tensor to the encoder's device. uint8 is kept; other types become float32."""
     if isinstance(values, Batch):
         raise ConfigError(
             "MetricOffPolicyWrapper does not support dict observations: which part of them the metric should read is"
@@ -134,13 +134,13 @@ def _tensor(values: Any, encoder: nn.Module) -> Tensor:
 
 
 def _action(values: Any, device: torch.device) -> Tensor:
-    """Discrete actions [B] as int64, continuous ones [B, A] as float32."""
+    """Convert discrete actions [B] to int64 and continuous actions [B, A] to float32."""
     action = torch.as_tensor(np.asarray(values), device=device)
     return action.to(torch.float32 if action.is_floating_point() else torch.int64)
 
 
 def _check_algorithm(algorithm: OffPolicyAlgorithm, representation: Representation) -> None:
-    """Raise ConfigError unless the algorithm's critics, and they alone, train the representation's encoder."""
+    """Raise ConfigError unless the algorithm's critics, and no other network, train the representation's encoder."""
     if not isinstance(algorithm, OffPolicyAlgorithm):
         raise ConfigError(
             f"MetricOffPolicyWrapper requires an off-policy algorithm of Tianshou, got {type(algorithm).__name__}"
@@ -155,7 +155,7 @@ def _check_algorithm(algorithm: OffPolicyAlgorithm, representation: Representati
     actor = getattr(algorithm.policy, "actor", None)
     if isinstance(actor, nn.Module) and encoder & {id(p) for p in actor.parameters()}:
         raise ConfigError(
-            "the actor's optimiser would train the encoder; build the actor with LatentNet(representation,"
+            "the actor's optimizer would train the encoder; build the actor with LatentNet(representation,"
             " gradient=False)"
         )
     slow = {id(part) for lag in algorithm.modules() if isinstance(lag, EvalModeModuleWrapper) for part in lag.modules()}
@@ -168,7 +168,7 @@ def _check_algorithm(algorithm: OffPolicyAlgorithm, representation: Representati
 
 
 def _check_actions(space: spaces.Space[Any], action_dim: int) -> None:
-    """Raise ConfigError unless the representation's latent model reads the actions of `space`."""
+    """Raise ConfigError unless the representation's latent model accepts actions of `space`."""
     if not isinstance(space, (spaces.Box, spaces.Discrete)):
         raise ConfigError(f"MetricOffPolicyWrapper requires continuous (Box) or Discrete actions, got {space}")
     size = int(space.n) if isinstance(space, spaces.Discrete) else int(np.prod(space.shape))

@@ -1,4 +1,4 @@
-"""TorchRL: `MetricLoss(representation)` beside `SACLoss` or `DQNLoss`."""
+"""TorchRL: use `MetricLoss(representation)` together with `SACLoss` or `DQNLoss`."""
 
 from __future__ import annotations
 
@@ -25,20 +25,20 @@ __all__ = ["MetricLoss"]
 
 _TERMS = ("metric", "transition", "reward")
 _PADDING = ("collector", "mask")
-"""Where TorchRL marks rows that are not padding."""
+"""The key of TorchRL's mask of rows that are not padding."""
 
 
 class MetricLoss(LossModule):
-    """The losses of a representation, from a TensorDict of transitions.
+    """The losses of a representation on a TensorDict of transitions.
 
-    `encode` writes the latents that the networks of the other losses read, so that the encoder runs once. `forward`
-    returns "loss_metric", "loss_transition" and "loss_reward", each weighted (0 where the method has no such term), and
-    detached scalars to log. Call `follow` once after every update.
+    `encode` writes the latents that the networks of other losses read, so that the encoder runs once. `forward` returns
+    the weighted "loss_metric", "loss_transition" and "loss_reward" (0 if the method has no such term), and detached
+    scalars for logging. Call `follow` once after every update.
 
     Args:
-        representation: it owns the encoder, which no network of another loss may contain.
-        beside: the losses that read the latents. An encoder inside one of their networks is refused here.
-        generator: draws pairs and noise; without one, torch's global generator does.
+        representation: the representation, which owns the encoder. No network of another loss may contain the encoder.
+        beside: the other losses, which read the latents. Their networks are checked for copies of the encoder.
+        generator: the generator for pairs and noise; by default torch's global generator.
     """
 
     @dataclass
@@ -46,15 +46,15 @@ class MetricLoss(LossModule):
         """The keys of the TensorDict, for `set_keys`."""
 
         observation: Any = "observation"
-        """What the encoder reads, here and under "next"."""
+        """The observation, also under "next"."""
         latent: Any = "latent"
-        """Where `encode` writes latents, here and under "next"."""
+        """The latents that `encode` writes, also under "next"."""
         action: Any = "action"
-        """Floats, one-hot rows or indices."""
+        """The action: floats, one-hot rows or indices."""
         reward: Any = "reward"
-        """Under "next"."""
+        """The reward, under "next"."""
         terminated: Any = "terminated"
-        """Under "next". A time limit is no termination."""
+        """The termination flag, under "next". A time limit is not a termination."""
 
     default_keys = _AcceptedKeys
     out_keys = [f"loss_{term}" for term in _TERMS]
@@ -75,7 +75,7 @@ class MetricLoss(LossModule):
 
     @property
     def in_keys(self) -> list[Any]:
-        """The keys that `forward` reads. The latents are optional."""
+        """The keys that `forward` reads. Latents are optional."""
         keys = self.tensor_keys
         return [
             keys.observation,
@@ -84,9 +84,9 @@ class MetricLoss(LossModule):
         ]
 
     def encode(self, tensordict: TensorDictBase) -> TensorDictBase:
-        """`tensordict` with latents: those of the states carry the gradient, those of the next states do not.
+        """Add latents to `tensordict`. Only the latents of the states have a gradient.
 
-        The latents of the next states come from the "ema" copy of the encoder where the representation keeps one.
+        The latents of next states are from the "ema" copy of the encoder if the representation has one.
         """
         keys, rep, flat = self.tensor_keys, self.representation, tensordict.reshape(-1)
         rep.encoder.observe(self._reward(flat))
@@ -101,7 +101,7 @@ class MetricLoss(LossModule):
 
     @dispatch
     def forward(self, tensordict: TensorDictBase) -> TensorDict:
-        """The losses of the transitions [B, ...], with the latents of `encode` where it has written them."""
+        """Return the losses of the transitions [B, ...]. Latents written by `encode` are reused."""
         if tensordict.get("steps_to_next_obs", None) is not None:
             raise ConfigError(
                 "MultiStep sums rewards over several steps, but the metric's target reads the reward of one step;"
@@ -116,7 +116,7 @@ class MetricLoss(LossModule):
         return TensorDict({**losses.metrics, **values})
 
     def follow(self) -> None:
-        """Move the slow copies of the representation. Call it once after every update."""
+        """Update the slow copies of the representation. Call this once after every update."""
         self.representation.follow()
 
     def _losses(self, batch: TensorDictBase) -> Losses:
@@ -137,7 +137,7 @@ class MetricLoss(LossModule):
             return self.representation.cache(obs, next_obs)
         if torch.is_grad_enabled() and not z.requires_grad:
             raise ConfigError(
-                f"{keys.latent!r} carries no gradient, so the losses would not train the encoder; pass what"
+                f"{keys.latent!r} has no gradient, so the losses would not train the encoder; pass what"
                 " MetricLoss.encode returned, not detached, with gradients on"
             )
         return _Encoded(self.representation.cache(obs, next_obs, z=z), self._which_next, z_next)
@@ -147,7 +147,7 @@ class MetricLoss(LossModule):
         return "ema" if "ema" in self.representation.slow_encoders else "online"
 
     def _reward(self, batch: TensorDictBase) -> Tensor:
-        """The rewards [B] of a flat batch."""
+        """Return the rewards [B] of a flat batch."""
         key = _next(self.tensor_keys.reward)
         reward = self._get(batch, key)
         if reward.numel() != len(batch):
@@ -155,7 +155,7 @@ class MetricLoss(LossModule):
         return reward.reshape(-1)
 
     def _action(self, batch: TensorDictBase) -> Tensor:
-        """Actions as the representation reads them: one-hot rows, of any type, become floats."""
+        """Return actions in the format of the representation. One-hot rows of any type become floats."""
         action = self._get(batch, self.tensor_keys.action)
         rows = action.ndim == 2 and action.shape[1] == self.representation.action_dim > 1
         return action.to(torch.get_default_dtype()) if rows and not action.is_floating_point() else action
@@ -169,7 +169,7 @@ class MetricLoss(LossModule):
 
 
 class _Encoded:
-    """Latents of a batch whose next states were encoded already, under the copy `which`."""
+    """Latents of a batch whose next states are already encoded by the copy `which`."""
 
     def __init__(self, cached: CachedLatents, which: Which, z_next: Tensor | None) -> None:
         self._cached, self._which, self._z_next = cached, which, z_next

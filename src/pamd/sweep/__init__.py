@@ -1,4 +1,4 @@
-"""Many runs on local processes, a Ray cluster or Slurm. A sweep that is started again resumes where it stopped."""
+"""Run many trainings in local processes, on a Ray cluster or on Slurm. A restarted sweep resumes its runs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Keep the backend busy, retry runs whose worker died, and report the state of every run."""
+"""The sweep driver. It starts runs, retries runs whose worker died, and reports the state of every run."""
 
 from __future__ import annotations
 
@@ -36,20 +36,20 @@ class Tracked:
 
 
 class Board(Protocol):
-    """The display: a live table, or lines."""
+    """The display of a sweep: a live table or plain lines."""
 
     def show(self, runs: Sequence[Tracked]) -> None:
-        """Called all the time; the board decides when to read files."""
+        """Called frequently. The board decides when to read files."""
 
     def changed(self, run: Tracked) -> None:
-        """The state of a run has changed, or the run is retried."""
+        """Called when the state of a run changes or the run is retried."""
 
     def say(self, message: str) -> None:
         """Show a message."""
 
 
 class Sweep:
-    """Jobs, in order, on one backend."""
+    """Executes jobs in order on one backend."""
 
     def __init__(
         self,
@@ -64,7 +64,7 @@ class Sweep:
         self.runs = {job.name: Tracked(job) for job in jobs}
 
     def run(self) -> list[Tracked]:
-        """Execute all jobs; RunInterrupted after Ctrl-C, when every run has its checkpoint."""
+        """Execute all jobs. After Ctrl-C, raises RunInterrupted when every run has written its checkpoint."""
         for run in self.runs.values():
             if read_state(run.job.path).finished(run.job.config.decisions):
                 run.skipped = True
@@ -73,7 +73,7 @@ class Sweep:
         if waiting:
             for runs in {run.job.runs for run in waiting}:
                 runs.mkdir(parents=True, exist_ok=True)
-            # Only now: a sweep with nothing left to do requires no cluster.
+            # The backend is created late, because a finished sweep requires no cluster.
             self._drive(waiting)
         return list(self.runs.values())
 
@@ -89,7 +89,7 @@ class Sweep:
                     self._board.show(list(self.runs.values()))
                     time.sleep(_PAUSE)
             except KeyboardInterrupt:
-                self._board.say("stopping: every active run writes a checkpoint; press Ctrl-C again to stop at once")
+                self._board.say("stopping: active runs are writing checkpoints; press Ctrl-C again to stop immediately")
                 self._stop(backend)
             finally:
                 backend.close()
@@ -103,7 +103,7 @@ class Sweep:
         if outcome.state == "died" and run.attempts <= self._retries:
             run.state, run.error = "waiting", outcome.error
             self._board.changed(run)
-            waiting.appendleft(run)  # It has a checkpoint and a replay already.
+            waiting.appendleft(run)  # The run already has a checkpoint and a replay.
             return
         run.error = "" if outcome.state == "finished" else outcome.error
         self._settle(run, "failed" if outcome.state == "died" else outcome.state)
@@ -119,7 +119,7 @@ class Sweep:
             for name, outcome in backend.stop():
                 self._settle(self.runs[name], "failed" if outcome.state == "died" else outcome.state)
         except KeyboardInterrupt:
-            pass  # Pressed twice: the last checkpoints are older, and complete.
+            pass  # After a second Ctrl-C, the last checkpoints are older but complete.
         done = sum(run.state == "finished" for run in self.runs.values())
         words = f"stopped with {done} of {len(self.runs)} runs finished"
         raise RunInterrupted(f"{words}; rerun the same command to continue")
@@ -127,7 +127,7 @@ class Sweep:
 
 @contextmanager
 def _termination_as_interrupt() -> Iterator[None]:
-    """Treat SIGTERM, which a batch system sends, like Ctrl-C."""
+    """Treat SIGTERM, which batch systems send, like Ctrl-C."""
 
     def interrupt(*_: object) -> None:
         raise KeyboardInterrupt

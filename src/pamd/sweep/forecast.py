@@ -1,4 +1,4 @@
-"""The time, memory and disk that a sweep requires, before it starts."""
+"""Forecast the time, memory and disk of a sweep."""
 
 from __future__ import annotations
 
@@ -25,22 +25,22 @@ RATES = {
     ("cpu", "sequential"): 11.1,
     ("cpu", "joint"): 13.8,
 }
-"""Decisions a second on two cores (scale, schedule): cheetah_run, simsr+pamd, `pamd bench pipeline`
-(results/bench/pipeline.json). They are used for every task and method; evaluations come on top."""
+"""Decisions per second on two cores by (scale, schedule), measured by `pamd bench pipeline` with cheetah_run and
+simsr+pamd (results/bench/pipeline.json). They are used for all tasks and methods, without evaluations."""
 RATE_CORES = 2
 OTHER_RATE = 40.0
-"""The rate of scales that the benchmark does not measure. Its order is right for `smoke`, which mostly starts up."""
+"""The rate of scales that the benchmark does not measure. The order of magnitude is right for `smoke`."""
 EVALUATION_COST = {"paper": 0.03, "cpu": 0.08, "smoke": 0.3}
-"""The time of a decision in evaluation over that of one in training, which also learns (the same benchmark)."""
+"""The time of a decision in evaluation relative to training, which includes the update (same benchmark)."""
 ACTIONS = 38
-"""The suite's largest action dimension: an upper bound, and only a few bytes more per frame."""
+"""The largest action dimension of the suite. This upper bound adds only a few bytes per frame."""
 STATE_SIZE = 256
-"""Numbers of a state with its noise: above the suite's largest."""
+"""An upper bound of the size of a state with noise."""
 PROCESS = {"paper": 1.2e9, "cpu": 0.7e9, "smoke": 0.7e9}
-"""Peak bytes of a run's process without its replay: libraries, networks, one update of simsr+pamd on a CPU."""
+"""Peak memory of a run without its replay, in bytes: libraries, networks, and one update of simsr+pamd on a CPU."""
 EPISODE_FRAMES = 1000
 _STARTING = 6.0
-"""Seconds until a process has loaded its libraries and its environment."""
+"""Startup time of a process in seconds: importing libraries and building the environment."""
 
 
 class Rate(NamedTuple):
@@ -59,17 +59,17 @@ class Plan:
     workers: int
     threads: int
     decisions: int
-    """Decisions that are left."""
+    """The number of remaining decisions."""
     seconds: float
     memory: int
-    """Bytes of the largest runs that may run at the same time."""
+    """Bytes of memory of the largest runs that may be active at the same time."""
     disk: int
-    """Bytes of the replays of all unfinished runs; of the runs at a time where finished replays are discarded."""
+    """Bytes of the replays of all unfinished runs, or only of concurrent runs if finished replays are discarded."""
     sources: tuple[str, ...]
 
 
 def plan(jobs: Sequence[Job], workers: int, threads: int, discard_replay: bool = False) -> Plan:
-    """Forecast a sweep from its jobs and from the run directories that exist; starts nothing."""
+    """Forecast a sweep from its jobs and the existing run directories. Nothing is started."""
     measured = _measured_rates(jobs[0].runs if jobs else Path())
     left, finished, seconds, used = 0, 0, 0.0, set()
     memory, disk = [], []
@@ -112,7 +112,7 @@ def _replay(config: TrainConfig) -> Forecast:
 
 
 def _evaluations(config: TrainConfig, decisions: int) -> float:
-    """The cost of all evaluations in `decisions` decisions, in decisions of training."""
+    """Return the cost of all evaluations during `decisions` decisions, in units of training decisions."""
     repeat = config.env.action_repeat or 4
     length = (config.env.time_limit or EPISODE_FRAMES) / repeat
     share = EVALUATION_COST.get(config.scale, EVALUATION_COST["paper"])
@@ -131,13 +131,13 @@ def _rate(config: TrainConfig, threads: int, measured: dict[tuple[str, str, int 
         return Rate(statistics.median(own), f"{' '.join(key)}: {counted(len(own), 'run')} in the same directory")
     if key not in RATES:
         return Rate(OTHER_RATE, f"{' '.join(key)}: a guess of {OTHER_RATE:g} decisions/s")
-    # The threads share the work of one update: half the threads are assumed to give half the rate.
+    # The rate is assumed to be proportional to the number of threads.
     source = f"{' '.join(key)}: {RATES[key]:g} decisions/s on {RATE_CORES} cores, as `pamd bench pipeline` measured"
     return Rate(RATES[key] * threads / RATE_CORES, source)
 
 
 def _measured_rates(runs: Path) -> dict[tuple[str, str, int | None], list[float]]:
-    """Decisions per second of the runs in `runs`, by scale, schedule and threads."""
+    """Return the measured decisions per second of the runs in `runs`, by scale, schedule and threads."""
     found: dict[tuple[str, str, int | None], list[float]] = {}
     for file in runs.glob("*/config.json"):
         row = newest_row(file.parent / "timing.jsonl")
@@ -146,7 +146,7 @@ def _measured_rates(runs: Path) -> dict[tuple[str, str, int | None], list[float]
             decisions, seconds = float(row["decisions"]), float(row["seconds"])
         except (PamdError, KeyError, TypeError, ValueError):
             continue
-        # Random decisions bring no updates. A run that mostly made them is no measure.
+        # Random decisions make no updates, so a run that mostly made random decisions is not representative.
         if seconds > 0 and decisions > 2 * config.learner.options.random_decisions:
             found.setdefault((*_rate_key(config), config.runtime.threads), []).append(decisions / seconds)
     return found

@@ -1,4 +1,4 @@
-"""One run of a sweep, and how a worker on any machine executes it."""
+"""One run of a sweep, and its execution by a worker on any machine."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from pamd.training import RunDirectory, TrainConfig, prepare, run_name, train
 __all__ = ["Job", "Outcome", "jobs", "run_job"]
 
 _PATIENCE = 90.0
-"""Seconds to wait for a locked run: after a crash of the sweep its workers still write their checkpoints."""
+"""Seconds to wait for a locked run. After a crash of the sweep, its workers still write their checkpoints."""
 
 
 class Outcome(NamedTuple):
-    """How an attempt ended. `died`: the worker ended without a report; the run can resume from its last checkpoint."""
+    """The outcome of an attempt. `died` means that the worker ended without a report; the run can be resumed."""
 
     state: Literal["finished", "failed", "interrupted", "died"]
     error: str = ""
@@ -29,7 +29,7 @@ class Outcome(NamedTuple):
 
 @dataclass(frozen=True)
 class Job:
-    """A run in the directory `runs`, which every worker must see under that path."""
+    """A run in the directory `runs`, which all workers must be able to access under that path."""
 
     label: str
     config: TrainConfig
@@ -45,16 +45,16 @@ class Job:
         return self.runs / self.name
 
     def request(self) -> tuple[str, str]:
-        """The arguments of `run_job`, as text."""
+        """Return the arguments of `run_job` as text."""
         return to_json(self.config), str(self.runs)
 
 
 def jobs(labelled: Iterable[tuple[str, TrainConfig]], runs: Path) -> list[Job]:
-    """A job for every labeled config; the same run at several budgets becomes one job with the largest."""
+    """Return one job per labeled config. If a run has several budgets, the largest one is used."""
     runs = runs.expanduser().absolute()  # A worker may have another working directory.
     made: dict[str, Job] = {}
     for label, config in labelled:
-        # The videos of a background are part of the run's name, so they are chosen first.
+        # Background videos are part of the run name, so they must be chosen first.
         job = Job(label, prepare(config), runs)
         if job.name not in made or job.config.decisions > made[job.name].config.decisions:
             made[job.name] = job
@@ -62,7 +62,7 @@ def jobs(labelled: Iterable[tuple[str, TrainConfig]], runs: Path) -> list[Job]:
 
 
 def run_job(config: str, runs: str) -> Outcome:
-    """Train to the end, or return why not. Raises nothing: the reason must cross processes and machines."""
+    """Train a run and return the outcome. It never raises, because the outcome must cross processes and machines."""
     directory = Path(runs)
     try:
         if not directory.is_dir():
@@ -79,14 +79,14 @@ def run_job(config: str, runs: str) -> Outcome:
     except PamdError as error:
         return Outcome("failed", str(error))
     except Exception as error:
-        # A defect in this package or in a library: the message must name its place in the code.
+        # This is a bug in pamd or a library, so the message must include its location in the code.
         where = traceback.extract_tb(error.__traceback__)[-1]
         return Outcome("failed", f"{type(error).__name__}: {error} ({where.filename}:{where.lineno})")
     return Outcome("finished")
 
 
 def _wait_for(path: Path) -> None:
-    """Return once the run in `path` is unlocked; RunError if another process keeps it locked."""
+    """Wait until the run in `path` is unlocked. Raises RunError if another process keeps it locked."""
     run = RunDirectory.open(path)
     deadline = time.monotonic() + _PATIENCE
     while True:

@@ -1,4 +1,4 @@
-"""The state of a run, read from its directory: the one source for displays, for every backend."""
+"""Read the state of a run from its directory. Displays use it for all backends."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ _TAIL = 16384
 
 
 class RunState(NamedTuple):
-    """The state of a run, as its files have it."""
+    """The state of a run according to its files."""
 
     state: str
     """running, finished, interrupted, failed; "" if the run has not started."""
     decisions: int
     last_return: float | None
-    """Mean of the last evaluation."""
+    """The mean return of the last evaluation."""
     error: str
 
     def finished(self, decisions: int) -> bool:
-        """Whether the run has ended with at least this budget."""
+        """Return whether the run has finished with at least this budget."""
         return self.state == "finished" and self.decisions >= decisions
 
 
@@ -41,7 +41,7 @@ def read_state(run: Path) -> RunState:
 
 
 def newest_row(path: Path) -> dict[str, Any]:
-    """The last complete row of a JSON-lines file; {} where there is none."""
+    """Return the last complete row of a JSON-lines file, or {} if there is none."""
     try:
         with durable.open_file(path, "rb") as file:
             file.seek(max(0, os.fstat(file.fileno()).st_size - _TAIL))
@@ -59,5 +59,5 @@ def _status(run: Path) -> dict[str, Any]:
 
 
 def _count(value: object) -> int:
-    """A count that a run wrote; 0 for anything else."""
+    """Return `value` if it is a valid count; otherwise 0."""
     return value if isinstance(value, int) and 0 <= value < 2**63 else 0

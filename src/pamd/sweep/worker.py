@@ -23,16 +23,16 @@ def main(request: str, result: str, parent: str) -> None:
     from pamd.sweep.job import run_job
 
     outcome = run_job(*json.loads(Path(request).read_text()))
-    # Without the sweep its own files are gone too; the run directory has everything.
+    # If the sweep has ended, its temporary files are gone. The run directory contains everything.
     with contextlib.suppress(FileNotFoundError):
         durable.replace(Path(result), json.dumps(outcome).encode())
 
 
 def _end_with(parent: int) -> None:
-    """Let the system send SIGTERM, hence a checkpoint, when the sweep dies: nothing else would stop this run."""
+    """Make the system send SIGTERM when the sweep dies, so that this run writes a checkpoint and stops."""
     if sys.platform.startswith("linux"):
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
-        if os.getppid() != parent:  # It died before the call.
+        if os.getppid() != parent:  # The parent died before the call.
             sys.exit(1)
 
 

@@ -1,4 +1,4 @@
-"""An SB3 algorithm with a behavioural metric beside its critic."""
+"""SB3 algorithms with an additional behavioral metric loss."""
 
 from __future__ import annotations
 
@@ -36,20 +36,20 @@ def with_metric(
     extra_passes: bool = False,
     learning_rate: float | None = None,
 ) -> type[Algorithm]:
-    """`algorithm` (SAC, TD3, DQN or PPO) with the losses of `method` on its critic's encoder.
+    """Return a subclass of `algorithm` (SAC, TD3, DQN or PPO) that adds the losses of `method` to the critic's encoder.
 
-    Use the class as SB3's own: `learn`, callbacks, the logger (`metric/...`), `save` and `load` work unchanged.
+    Use it like any SB3 class: `learn`, callbacks, the logger (`metric/...`), `save` and `load` work unchanged.
 
     Args:
-        algorithm: the class, or a subclass of it.
-        method: a name such as "simsr+pamd" (`pamd list methods`), or a `Method` record.
-        weight: the factor of the method's gradient in the encoder. With 0 the method is trained and logged beside the
-            algorithm, whose parameters stay those of plain SB3, bit for bit.
-        latent_dim: d; by default the method's (50).
+        algorithm: SAC, TD3, DQN or PPO, or a subclass.
+        method: a name such as "simsr+pamd" (see `pamd list methods`), or a `Method`.
+        weight: the weight of the method's gradient in the encoder. With 0, the method is trained and logged without
+            affecting the algorithm, whose parameters are bit-identical to plain SB3.
+        latent_dim: the latent dimension; by default the method's (50).
         fidelity: "paper" or "released", for a method given by name.
-        extra_passes: run encoders on states and next states where the algorithm's own update runs none. By default the
-            method's slow latents are those that the target network computes anyway.
-        learning_rate: of the method's own networks; by default that of the algorithm, with its schedule.
+        extra_passes: run additional encoder passes on states and next states if the method needs them. By default, the
+            method reuses the latents that the target network computes anyway.
+        learning_rate: the learning rate of the method's own networks; by default the algorithm's schedule.
     """
     kind = check_algorithm(algorithm)
     check_method(kind, method)
@@ -71,7 +71,7 @@ else:
 
 
 class _WithMetric(_Base):
-    """What both families share. SB3 builds networks in `_setup_model`, after `__init__` and after `load`."""
+    """Code shared by on-policy and off-policy algorithms. SB3 calls `_setup_model` after `__init__` and `load`."""
 
     metric_options: MetricOptions
     metric: Metric
@@ -85,7 +85,7 @@ class _WithMetric(_Base):
         super()._setup_model()  # type: ignore[safe-super]
         extractors = self._extractors()
         check_extractors(self, extractors, self.metric_options)
-        # SB3 draws from the global generators. The metric side must not move them.
+        # SB3 uses the global random generators. The metric must not advance them.
         seed = torch.initial_seed() if self.seed is None else self.seed
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(seed)
@@ -99,7 +99,7 @@ class _WithMetric(_Base):
             ).to(self.device)
 
     def _check_options(self) -> None:
-        """A file carries the options of the model that was saved; they must be those of this class."""
+        """Check that the options in a saved file match the options of this class."""
         wanted = type(self).metric_options
         saved = self.__dict__.setdefault("metric_options", wanted)
         if saved != wanted:
@@ -109,7 +109,7 @@ class _WithMetric(_Base):
             )
 
     def _choose_latents(self) -> None:
-        """Tell a LatentCNN of the policy which latents the method reads, unless the user has."""
+        """Set the latent options of the policy's LatentCNN, unless the user has set them."""
         if not issubclass(self.policy_class, tuple(LATENT_POLICIES.values())):
             return
         if self.policy_kwargs.get("features_extractor_class", LatentCNN) is LatentCNN:
@@ -144,7 +144,7 @@ class _WithMetric(_Base):
 
 
 class _OffPolicyMetric(_WithMetric):
-    """SAC, TD3 and DQN: transitions come from the replay buffer, slow latents from the target network."""
+    """SAC, TD3 and DQN. Transitions are from the replay buffer, slow latents are from the target network."""
 
     replay_buffer: Any
 
@@ -166,7 +166,7 @@ class _OffPolicyMetric(_WithMetric):
 
 
 class _Sampler:
-    """A replay buffer, as `train` sees it: every sample is made known to the metric."""
+    """Wraps a replay buffer and passes every sample to the metric."""
 
     def __init__(self, buffer: ReplayBuffer, metric: Metric) -> None:
         self._buffer, self._metric = buffer, metric
@@ -189,7 +189,7 @@ class _Sampler:
 
 
 class _OnPolicyMetric(_WithMetric):
-    """PPO: transitions come from a rollout buffer that keeps next observations."""
+    """PPO. Transitions are from a rollout buffer that stores next observations."""
 
     rollout_buffer: TransitionRolloutBuffer
     rollout_buffer_class: Any

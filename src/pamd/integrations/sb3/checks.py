@@ -1,4 +1,4 @@
-"""What the metric side cannot work with, refused by name before training starts."""
+"""Checks for unsupported settings before training starts."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ SUPPORTED: dict[str, type[BaseAlgorithm]] = {"SAC": SAC, "TD3": TD3, "DQN": DQN,
 
 
 def check_algorithm(algorithm: Any) -> str:
-    """The name of the supported algorithm that this class is, or derives from."""
+    """Return the name of the supported algorithm that this class is or derives from."""
     for name, cls in SUPPORTED.items():
         if isinstance(algorithm, type) and issubclass(algorithm, cls):
             return name
@@ -32,7 +32,7 @@ def check_algorithm(algorithm: Any) -> str:
 
 
 def check_method(algorithm: str, method: Any) -> None:
-    """Raise ConfigError for a method that is no name or record, or that names a learner."""
+    """Raise ConfigError if `method` is neither a name nor a Method, or if it names a learner."""
     if not isinstance(method, (str, Method)):
         raise ConfigError(f"with_metric: method must be a name or a Method, got {type(method).__name__}")
     if isinstance(method, str) and ":" in method:
@@ -43,7 +43,7 @@ def check_method(algorithm: str, method: Any) -> None:
 
 
 def check_before(model: Any) -> None:
-    """Raise ConfigError for spaces and buffers that cannot serve. Called before networks are built."""
+    """Raise ConfigError for unsupported spaces and buffers. Called before the networks are built."""
     if isinstance(model.observation_space, spaces.Dict):
         raise ConfigError(
             "with_metric does not support dict observations (MultiInputPolicy, HerReplayBuffer): which part of them"
@@ -76,19 +76,19 @@ def check_before(model: Any) -> None:
 
 
 def check_env(model: Any) -> None:
-    """Raise ConfigError where the environment rescales rewards. Called again whenever learning starts."""
+    """Raise ConfigError if the environment rescales rewards. Called whenever `learn` starts."""
     normalised = None if model.env is None else unwrap_vec_normalize(model.env)
     if normalised is not None and normalised.norm_reward:
         raise ConfigError(
-            "VecNormalize(norm_reward=True) rescales rewards as training goes on, and the metric's target with them;"
-            " pass norm_reward=False"
+            "VecNormalize(norm_reward=True) rescales rewards during training, which also changes the metric's"
+            " target; pass norm_reward=False"
         )
 
 
 def check_extractors(model: Any, extractors: Extractors, options: MetricOptions) -> None:
-    """Raise ConfigError unless the critic's extractor can be shaped, and gives the method's latents where it claims to.
+    """Raise ConfigError unless the critic's extractor is trainable and its latents match the method.
 
-    Called once the networks are built.
+    Called after the networks are built.
     """
     online, method = extractors.online, options.method
     name = type(online).__name__

@@ -1,4 +1,4 @@
-"""Latents of one batch, read off features that the algorithm's own passes have computed where there are such."""
+"""Latents of one batch, computed from features of the algorithm's own forward passes if available."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ __all__ = ["FeatureLatents", "Transitions"]
 
 @dataclass(frozen=True)
 class Transitions:
-    """B transitions, as the algorithm has sampled them."""
+    """B transitions sampled by the algorithm."""
 
     obs: Tensor
     """[B, ...], not preprocessed"""
@@ -29,11 +29,11 @@ class Transitions:
     next_obs: Tensor
     """[B, ...]"""
     not_done: Tensor
-    """[B]: 0 where the episode terminated, 1 otherwise, at a time limit, too"""
+    """[B]: 0 if the episode terminated, otherwise 1, including time limits"""
 
 
 class FeatureLatents:
-    """The latents that `Representation`'s losses read, from features [B, F] of the algorithm's extractors."""
+    """Latents for the losses of a `Representation`, from features [B, F] of the algorithm's extractors."""
 
     def __init__(
         self,
@@ -58,7 +58,7 @@ class FeatureLatents:
         return self._latent(which, "next_obs")
 
     def z_window(self, which: Which) -> Tensor:
-        raise ConfigError("operator 'n-step' reads windows of several steps, which SB3's buffers do not give")
+        raise ConfigError("operator 'n-step' requires windows of several steps, which SB3's buffers do not provide")
 
     def once(self, name: str, compute: Callable[[], Any]) -> Any:
         if name not in self._computed:

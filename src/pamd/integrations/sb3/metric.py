@@ -1,4 +1,4 @@
-"""The representation side of an SB3 algorithm: its losses reach the encoder through the critic's own backward pass."""
+"""Metric losses for an SB3 algorithm. Their gradient reaches the encoder through the critic's backward pass."""
 
 from __future__ import annotations
 
@@ -27,16 +27,16 @@ __all__ = ["Extractors", "Metric", "MetricOptions", "without_extra_passes"]
 
 @dataclass(frozen=True)
 class MetricOptions:
-    """What `with_metric` adds to an algorithm."""
+    """The options of `with_metric`."""
 
     method: Method
-    """The behavioural-metric method."""
+    """The behavioral metric method."""
     weight: float = 1.0
-    """The factor of the method's gradient in the encoder. 0: the method is trained and logged, the encoder is not."""
+    """The weight of the method's gradient in the encoder. With 0, only the method's own networks are trained."""
     extra_passes: bool = False
-    """Whether encoders run on states and next states where the algorithm's update runs none."""
+    """Whether to run additional encoder passes on states and next states if the method needs them."""
     learning_rate: float | None = None
-    """Of the method's own networks; None: that of the algorithm, with its schedule."""
+    """The learning rate of the method's own networks; None uses the algorithm's schedule."""
 
     def __post_init__(self) -> None:
         if not 0 <= self.weight < float("inf"):
@@ -49,16 +49,16 @@ class MetricOptions:
 
 @dataclass(frozen=True)
 class Extractors:
-    """The features extractors of an algorithm that the metric side reads."""
+    """The feature extractors that the metric reads."""
 
     policy: BasePolicy
     online: BaseFeaturesExtractor
-    """The critic's, which the metric shapes."""
+    """The critic's extractor, which the metric trains."""
     target: BaseFeaturesExtractor | None
-    """That of the target network: the slow copy of the encoder. None where the algorithm has no target network."""
+    """The target network's extractor, a slow copy of the encoder. None if the algorithm has no target network."""
 
     def features(self, which: Which, obs: Tensor) -> Tensor:
-        """obs [B, ...] -> features [B, F] in a pass of its own, without gradient."""
+        """Compute features [B, F] of obs [B, ...] in a separate pass without gradient."""
         extractor = self.online if which == "online" else self.target
         assert extractor is not None
         with torch.no_grad():
@@ -68,9 +68,9 @@ class Extractors:
 
 
 def without_extra_passes(method: Method, *, has_target: bool) -> Method:
-    """`method` as read off the passes of the algorithm's own update, as far as it can be.
+    """Return a variant of `method` that uses only the forward passes of the algorithm's own update, if possible.
 
-    Its model then predicts from the critic's own latents, and learns to predict the target network's next latents.
+    Its model predicts from the critic's latents and learns to predict the target network's next latents.
     """
     changes: dict[str, Any] = {}
     if has_target:
@@ -83,11 +83,11 @@ def without_extra_passes(method: Method, *, has_target: bool) -> Method:
 
 
 class Metric(nn.Module):
-    """A `Representation` that reads features of the critic's extractor, with its optimiser and its generator.
+    """A `Representation` on features of the critic's extractor, with its own optimizer and generator.
 
-    The features are latents already where the extractor is a `LatentCNN`; others are projected to d by a linear layer,
-    which belongs to the metric. While it is `attached`, the first pass of the extractor with gradient after a sample is
-    the critic's: the losses are computed on its features, and their gradient is added to the critic's on the way back.
+    The features of a `LatentCNN` are latents. Other features are projected to d dimensions by a linear layer, which
+    belongs to the metric. While it is `attached`, it intercepts the critic's forward pass, which is the first pass with
+    gradient after a sample. The losses are computed on its features, and their gradient is added in the backward pass.
     """
 
     def __init__(
@@ -111,7 +111,7 @@ class Metric(nn.Module):
             method, encoder=encoder, action_dim=action_dim, gamma=gamma, normalised=latent
         )
         if latent:
-            self.representation.encoder.requires_grad_(False)  # the extractor itself gives the latents
+            self.representation.encoder.requires_grad_(False)  # The extractor itself computes the latents.
         self.optimizer = _make_optimiser(self.representation, options.learning_rate or learning_rate)
         self.generator = torch.Generator().manual_seed(seed)
         self._batch: Transitions | None = None
@@ -120,7 +120,7 @@ class Metric(nn.Module):
 
     @contextmanager
     def attached(self) -> Iterator[None]:
-        """Listen to the extractors' passes."""
+        """Register hooks on the extractors."""
         online, target = self.extractors.online, self.extractors.target
         hooks = [online.register_forward_hook(self._on_states)]
         if target is not None:
@@ -133,11 +133,11 @@ class Metric(nn.Module):
                 hook.remove()
 
     def sampled(self, batch: Transitions) -> None:
-        """The algorithm has sampled these transitions and is about to learn from them."""
+        """Store the transitions that the algorithm has sampled for its next update."""
         self._batch, self._known = batch, {}
 
     def metrics(self) -> dict[str, float]:
-        """The means of what was logged since the last call."""
+        """Return the means of the metrics since the last call."""
         logged, self._logged = self._logged, []
         names = logged[0] if logged else {}
         return {name: float(torch.stack([entry[name] for entry in logged]).mean()) for name in names}
@@ -149,7 +149,7 @@ class Metric(nn.Module):
         self.generator.set_state(state.cpu())
 
     def _on_next_states(self, module: nn.Module, inputs: Any, features: Tensor) -> None:
-        """The target network reads the next states first; its features stand for those of every slow copy."""
+        """Store the target network's features of the next states. They are used for every slow copy."""
         if self._batch is not None and not self._known and len(features) == len(self._batch.next_obs):
             self._known = {("ema", "next_obs"): features.detach(), ("periodic", "next_obs"): features.detach()}
 
@@ -162,7 +162,7 @@ class Metric(nn.Module):
             features.register_hook(lambda of_critic: of_critic + self.options.weight * gradient)
 
     def _learn(self, batch: Transitions, features: Tensor) -> Tensor:
-        """One step of the method's own networks; the gradient of its losses with respect to features [B, F]."""
+        """Update the method's own networks and return the gradient of the losses with respect to features [B, F]."""
 
         def extract(which: Which, name: str) -> Tensor:
             return self.extractors.features(which, batch.obs if name == "obs" else batch.next_obs)
@@ -186,7 +186,7 @@ class Metric(nn.Module):
 
 
 def _make_optimiser(representation: Representation, learning_rate: float) -> torch.optim.Optimizer | None:
-    """Adam on all that the representation learns, with the method's weight decay on its latent model."""
+    """Make an Adam optimizer for the representation, with the method's weight decay on its latent model."""
     model = {
         id(p)
         for network in (representation.transition, representation.reward_decoder)

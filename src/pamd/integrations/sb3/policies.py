@@ -20,17 +20,17 @@ from pamd.representation.latent_space import Normalise
 __all__ = ["LATENT_POLICIES", "LatentCNN", "LatentDQNPolicy", "LatentPPOPolicy", "LatentSACPolicy", "LatentTD3Policy"]
 
 NATURE_SIZE = 36
-"""The smallest side of a picture that the three convolutions of NatureCNN can read."""
+"""The minimum picture size for the three convolutions of NatureCNN."""
 Q_WIDTH = 512
-"""The hidden layer between the latent and the values of the actions, as wide as that of NatureCNN."""
+"""The width of the hidden layer between latent and action values, as in NatureCNN."""
 
 
 class LatentCNN(BaseFeaturesExtractor):
-    """Pictures [B, C, H, W] -> latents [B, d] in the method's latent space.
+    """Encodes pictures [B, C, H, W] to latents [B, d] in the method's latent space.
 
-    The convolutions of NatureCNN (for pictures under 36 pixels, one of 16 filters of 3 x 3, as usual on MinAtar), then
-    a linear layer without ReLU, then the latent space. NatureCNN itself ends in ReLU features, which are neither
-    bounded nor centred.
+    It has the convolutions of NatureCNN (for pictures under 36 pixels, one convolution with 16 filters of 3 x 3, as
+    usual for MinAtar), a linear layer without ReLU, and the latent space. NatureCNN itself ends in ReLU features, which
+    are neither bounded nor centered.
     """
 
     def __init__(
@@ -59,11 +59,11 @@ class LatentCNN(BaseFeaturesExtractor):
 
 
 class WithoutGradient(BaseFeaturesExtractor):
-    """Another network's extractor, read without gradient. It owns no parameters: that network trains them."""
+    """Calls another network's extractor without gradient. It has no parameters of its own."""
 
     def __init__(self, extractor: BaseFeaturesExtractor) -> None:
         super().__init__(extractor._observation_space, extractor.features_dim)
-        self._extractor = (extractor,)  # in a tuple, so that it is not registered as a part of this module
+        self._extractor = (extractor,)  # The tuple prevents registration as a submodule.
 
     @torch.no_grad()
     def forward(self, observations: Tensor) -> Tensor:
@@ -72,7 +72,7 @@ class WithoutGradient(BaseFeaturesExtractor):
 
 
 def _read_latents(kwargs: dict[str, Any], **defaults: Any) -> dict[str, Any]:
-    """The keyword arguments of a policy with LatentCNN for its extractor, unless they name another one."""
+    """Return keyword arguments of a policy with LatentCNN as the default extractor."""
     return {"features_extractor_class": LatentCNN, **defaults, **kwargs}
 
 
@@ -104,7 +104,7 @@ class LatentTD3Policy(TD3Policy):
 
 
 def _build_critics(policy: SACPolicy | TD3Policy, lr_schedule: Any) -> None:
-    """The critic with an encoder of its own, its target network and its optimiser."""
+    """Build the critic with its own encoder, its target network and its optimizer."""
     policy.critic, policy.critic_target = policy.make_critic(), policy.make_critic()
     policy.critic_target.load_state_dict(policy.critic.state_dict())
     policy.critic_target.set_training_mode(False)
@@ -118,14 +118,14 @@ def _make_optimiser(policy: BasePolicy, network: nn.Module, lr_schedule: Any) ->
 
 
 class LatentDQNPolicy(DQNPolicy):
-    """DQN whose values are read off the latent, by one hidden layer."""
+    """DQN with one hidden layer between the latent and the action values."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **_read_latents(kwargs, net_arch=[Q_WIDTH]))
 
 
 class LatentPPOPolicy(ActorCriticPolicy):
-    """PPO whose policy and values read the latent. The losses of both train the encoder, as in SB3's own policies."""
+    """PPO with policy and value heads on the latent. Both losses train the encoder, as in SB3's own policies."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **_read_latents(kwargs))

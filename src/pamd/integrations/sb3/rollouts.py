@@ -1,4 +1,4 @@
-"""Rollouts of PPO with what the metric reads: next observations, and rewards as the environment gave them."""
+"""PPO rollouts that also store next observations and unmodified rewards for the metric."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ __all__ = ["StepRecorder", "TransitionRolloutBuffer"]
 
 
 class StepRecorder(VecEnvWrapper):
-    """Keeps the result of the last step, before PPO adds the value of the last state to rewards at a time limit."""
+    """Records the last step, before PPO adds the bootstrap value to the reward at a time limit."""
 
     def __init__(self, env: VecEnv) -> None:
         super().__init__(env)
         self.next_obs: NDArray[Any] = np.zeros(0)
-        """[N, ...]: the observation that followed the action; not the first one of the next episode"""
+        """[N, ...]: the observation after the action, not the first one of the next episode"""
         self.rewards: NDArray[np.float32] = np.zeros(0, np.float32)
         """[N]"""
         self.terminated: NDArray[np.bool_] = np.zeros(0, np.bool_)
@@ -46,10 +46,10 @@ class StepRecorder(VecEnvWrapper):
 
 
 class TransitionRolloutBuffer(RolloutBuffer):
-    """A rollout buffer that keeps whole transitions, and says which of them a minibatch has."""
+    """A rollout buffer that stores complete transitions and reports the transitions of each minibatch."""
 
     recorder: StepRecorder | None = None
-    """Where the transitions come from while a rollout is collected."""
+    """The source of the transitions during rollout collection."""
     on_sample: Callable[[Transitions], None] | None = None
     """Called with the transitions of every minibatch."""
 
@@ -75,18 +75,18 @@ class TransitionRolloutBuffer(RolloutBuffer):
         return samples
 
     def _transitions(self, samples: RolloutBufferSamples, batch_inds: NDArray[Any]) -> Transitions:
-        # Minibatches number the transitions environment by environment; rows here are in order of time.
+        # Minibatch indices are grouped by environment, whereas the rows here are ordered by time.
         number, step = np.divmod(batch_inds, self.buffer_size)
         return Transitions(
             obs=samples.observations,
-            action=self._taken(samples.actions),
+            action=self._env_actions(samples.actions),
             reward=self.to_torch(self.own_rewards[step, number]),
             next_obs=self.to_torch(self.next_observations[step, number]),
             not_done=self.to_torch(self.not_done[step, number]),
         )
 
-    def _taken(self, actions: Tensor) -> Tensor:
-        """The actions that the environment got, from those that the policy drew: [B, A], or [B] int64 if discrete."""
+    def _env_actions(self, actions: Tensor) -> Tensor:
+        """Convert the policy's actions to the actions of the environment: [B, A], or [B] int64 if discrete."""
         if isinstance(self.action_space, spaces.Discrete):
             return actions.long().flatten()
         assert isinstance(self.action_space, spaces.Box)

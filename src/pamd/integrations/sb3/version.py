@@ -1,4 +1,4 @@
-"""The Stable-Baselines3 that this integration is written for."""
+"""The required version of Stable-Baselines3."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ OLDEST = (2, 9)
 
 
 def require_sb3() -> None:
-    """Raise ConfigError unless a Stable-Baselines3 that is new enough is installed."""
+    """Raise ConfigError unless a supported version of Stable-Baselines3 is installed."""
     wanted = ".".join(map(str, OLDEST))
     try:
         found = importlib.metadata.version("stable-baselines3")

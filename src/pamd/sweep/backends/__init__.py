@@ -1,4 +1,4 @@
-"""Where runs are executed: one file for each backend."""
+"""Execution backends, one file each."""
 
 from __future__ import annotations
 

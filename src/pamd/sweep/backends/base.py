@@ -1,4 +1,4 @@
-"""The interface of all backends: start a run, ask which have ended, stop."""
+"""The backend interface: start runs, query finished runs, and stop."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from pamd.sweep.job import Job, Outcome
 __all__ = ["BACKENDS", "Backend", "Resources", "cores"]
 
 _GRACE = 120.0
-"""Seconds that runs have for their checkpoints after they are asked to end."""
+"""The grace period in seconds for final checkpoints after a stop request."""
 
 
 @dataclass(frozen=True)
@@ -42,34 +42,34 @@ class Resources:
 
 
 class Backend(ABC):
-    """Executes runs. A sweep builds it when there is a run to start, and it fails then if it cannot start runs."""
+    """Executes runs. A sweep creates its backend only when there is a run to start. Errors are raised on creation."""
 
     def __init__(self, resources: Resources, at_most: int | None = None) -> None:
-        """`at_most` limits the runs at a time; None: no limit."""
+        """`at_most` is the maximum number of concurrent runs; None means no limit."""
         self.resources = resources
         self._at_most = at_most
 
     @staticmethod
     @abstractmethod
     def share(resources: Resources, runs: int) -> tuple[int, int]:
-        """How many of `runs` runs are executed at a time, and the threads of each."""
+        """Return the number of concurrent runs, out of `runs`, and the threads of each."""
 
     @property
     @abstractmethod
     def running(self) -> int:
-        """Runs that were started and have not been reported as ended."""
+        """The number of runs that were started and not yet reported as ended."""
 
     @abstractmethod
     def start(self, job: Job) -> None:
-        """Start a run; returns at once."""
+        """Start a run without waiting for it."""
 
     @abstractmethod
     def ended(self) -> list[tuple[str, Outcome]]:
-        """The jobs that have ended since the last call, by name, and how they ended; returns at once."""
+        """Return the names and outcomes of the jobs that ended since the last call, without waiting."""
 
     @abstractmethod
     def ask_to_end(self) -> None:
-        """Tell every run to write its checkpoint and end; returns at once."""
+        """Ask all runs to write a checkpoint and stop, without waiting."""
 
     @property
     def free(self) -> bool:
@@ -77,7 +77,7 @@ class Backend(ABC):
         return self._at_most is None or self.running < self._at_most
 
     def stop(self) -> list[tuple[str, Outcome]]:
-        """Ask every run to end, and wait until all have ended or the grace period is over."""
+        """Ask all runs to stop, and wait until they have ended or the grace period is over."""
         self.ask_to_end()
         deadline, found = time.monotonic() + _GRACE, []
         while self.running and time.monotonic() < deadline:
@@ -85,12 +85,12 @@ class Backend(ABC):
             time.sleep(0.05)
         return found
 
-    def close(self) -> None:  # noqa: B027  Some backends hold nothing.
-        """Release everything; runs that still run are ended."""
+    def close(self) -> None:  # noqa: B027  Some backends have no resources.
+        """Release all resources and end active runs."""
 
 
 def cores() -> int:
-    """The cores that this process may use."""
+    """Return the number of cores that this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 

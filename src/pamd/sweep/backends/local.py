@@ -1,4 +1,4 @@
-"""A fresh process for each run on this machine. Never a fork: an EGL context does not survive one."""
+"""Run each job in a new process on this machine. Processes are spawned, because an EGL context cannot be forked."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ class Local(Backend):
                 stdout=log,
                 stderr=log,
                 env={**os.environ, "OMP_NUM_THREADS": threads},
-                start_new_session=True,  # Ctrl-C reaches the sweep alone, which then asks each run once.
+                start_new_session=True,  # Only the sweep receives Ctrl-C. It then asks each run to stop once.
             )
         self._workers[job.name] = _Worker(process, result, errors)
 
@@ -69,7 +69,7 @@ class Local(Backend):
             self.ask_one(name)
 
     def ask_one(self, name: str) -> None:
-        """Tell the run of that job to write its checkpoint and end; returns at once."""
+        """Ask the run of that job to write a checkpoint and stop, without waiting."""
         self._workers[name].process.terminate()
 
     def close(self) -> None:
@@ -86,7 +86,7 @@ def _outcome(worker: _Worker) -> Outcome:
         return Outcome(*json.loads(worker.result.read_text()))
     except (OSError, ValueError):
         code = worker.process.returncode
-    if code == -signal.SIGTERM:  # It was asked to end before it started.
+    if code == -signal.SIGTERM:  # It was asked to stop before it started.
         return Outcome("interrupted", "stopped before it started")
     how = f"was killed by {signal.Signals(-code).name}" if code < 0 else f"ended with exit code {code}"
     lines = worker.errors.read_text(errors="replace").strip().splitlines()

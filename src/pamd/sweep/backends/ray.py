@@ -1,4 +1,4 @@
-"""A Ray cluster: the same runs, on any node that sees the run directories."""
+"""Execute runs on a Ray cluster. All nodes must have access to the run directories."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from pamd.sweep.job import Job, Outcome, run_job
 __all__ = ["Ray"]
 
 _ANSWER = 5.0
-"""Seconds that an address has to answer; Ray itself would try for minutes."""
+"""The connection timeout in seconds. Ray itself would try for minutes."""
 
 
 @BACKENDS.register("ray")
 class Ray(Backend):
-    """Tasks of a Ray cluster, a fresh process each. A run whose node is lost resumes on another."""
+    """Executes each run as a Ray task in a new process. If a node is lost, the run resumes on another one."""
 
     def __init__(self, resources: Resources) -> None:
-        # Without a limit every run is submitted: the cluster knows when there is room, and may grow.
+        # Without a limit, all runs are submitted. The cluster schedules them and may grow.
         super().__init__(resources, at_most=resources.workers)
         self._ray = _connect(resources)
         self._tasks: dict[Any, str] = {}
@@ -40,8 +40,8 @@ class Ray(Backend):
         remote = self._ray.remote(
             num_cpus=job.config.runtime.threads or 1,
             num_gpus=self.resources.gpus,
-            max_calls=1,  # A separate process: nothing of one run may reach the next.
-            max_retries=0,  # The sweep counts attempts itself, in the same way for every backend.
+            max_calls=1,  # Use a separate process, so that runs cannot affect each other.
+            max_retries=0,  # The sweep itself counts attempts, in the same way for all backends.
         )(run_job)
         self._tasks[remote.options(name=job.name).remote(*job.request())] = job.name
 
@@ -65,7 +65,7 @@ class Ray(Backend):
         except (errors.TaskCancelledError, KeyboardInterrupt):
             return Outcome("interrupted", "stopped before it started")
         except errors.RayTaskError as error:
-            # `run_job` raises nothing: the node could not even call it.
+            # `run_job` never raises, so the node could not call it.
             return Outcome("failed", f"a node cannot run it: {str(error).strip().splitlines()[-1]}")
         except errors.RayError as error:
             return Outcome("died", f"{type(error).__name__}: {str(error).strip().splitlines()[0]}")
@@ -91,7 +91,7 @@ def _connect(resources: Resources) -> Any:
 
 
 def _check_answers(address: str) -> None:
-    """Raise where nobody listens at HOST:PORT or ray://HOST:PORT."""
+    """Raise an error if no server listens at HOST:PORT or ray://HOST:PORT."""
     if address in ("auto", "local"):
         return
     found = re.fullmatch(r"(?:ray://)?([^:/]+|\[[0-9a-fA-F:]+\]):(\d+)", address)
@@ -102,6 +102,6 @@ def _check_answers(address: str) -> None:
         socket.create_connection((host, port), timeout=_ANSWER).close()
     except (OSError, OverflowError) as error:
         raise ResourceError(
-            f"no Ray cluster answers at {address} ({error}); `ray start --head` starts one, and without --address"
+            f"no Ray cluster responds at {address} ({error}); `ray start --head` starts one, and without --address"
             " Ray uses this machine alone"
         ) from None

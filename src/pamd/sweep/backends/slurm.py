@@ -1,4 +1,4 @@
-"""Slurm, through submitit: one job for each run. A job that reaches its time limit is queued again and resumes."""
+"""Execute runs on Slurm with submitit, one job per run. A job that reaches its time limit is requeued and resumes."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ __all__ = ["Slurm"]
 
 
 class _Task:
-    """`run_job` in the form that submitit requires, with what to do at the time limit."""
+    """Wraps `run_job` for submitit and handles the time limit."""
 
     def __call__(self, config: str, runs: str) -> Outcome:
         return run_job(config, runs)
 
     def checkpoint(self, config: str, runs: str) -> Any:
-        """Called before Slurm ends the job: submit it again; it resumes from the run's own checkpoint."""
+        """Requeue the job before Slurm ends it. The run resumes from its own checkpoint."""
         return importlib.import_module("submitit").helpers.DelayedSubmission(self, config, runs)
 
 
@@ -29,7 +29,7 @@ class Slurm(Backend):
     """Jobs of a Slurm cluster."""
 
     cluster: str | None = None
-    """None: Slurm; tests set submitit's "local", which runs the same jobs on this machine."""
+    """None uses Slurm. Tests set submitit's "local", which runs the same jobs on this machine."""
 
     def __init__(self, resources: Resources) -> None:
         super().__init__(resources, at_most=resources.workers)
@@ -40,7 +40,7 @@ class Slurm(Backend):
         except ModuleNotFoundError:
             raise ConfigError("--backend slurm requires submitit: pip install 'pamd[slurm]'") from None
         if self.cluster is None and shutil.which("srun") is None:
-            raise ResourceError("--backend slurm requires Slurm: there is no `srun` on this machine")
+            raise ResourceError("--backend slurm requires Slurm, but `srun` was not found on this machine")
         self._jobs: dict[str, Any] = {}
         self._cancelled = False
 
