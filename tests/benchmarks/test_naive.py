@@ -1,4 +1,4 @@
-"""The yardstick computes what the agent computes: same losses at every update, same parameters after twenty."""
+"""The reference implementation and the agent compute the same losses and, after twenty updates, the same parameters."""
 
 from __future__ import annotations
 
@@ -16,7 +16,8 @@ from pamd.benchmarks.naive import NaiveAgent
 from pamd.methods import DistancePart, method
 
 PAPER_TABLE = ["dbc", "dbc-det+pamd", "mico", "simsr", "simsr+pamd"]
-# The yardstick forms the norm of every G. The agent estimates it unless aux_pairs and aux_probes are None.
+# The reference implementation forms the norm of every G. The agent estimates it unless aux_pairs and aux_probes are
+# None.
 
 
 def made(name: str, fidelity: Literal["paper", "released"], **fields: Any) -> Agent:
@@ -40,7 +41,7 @@ def double() -> Iterator[None]:
     [*((n, "paper") for n in PAPER_TABLE), ("simsr+pamd", "released"), ("dbc-det+pamd", "released")],
 )
 @pytest.mark.usefixtures("double")
-def test_sequential_computes_what_the_yardstick_computes(name: str, fidelity: Literal["paper", "released"]) -> None:
+def test_sequential_computes_what_the_reference_computes(name: str, fidelity: Literal["paper", "released"]) -> None:
     """In double precision rounding has no room to grow: twenty updates later all is the same to nine digits."""
     agent = made(name, fidelity)
     naive = NaiveAgent(agent)
@@ -55,7 +56,7 @@ def test_sequential_computes_what_the_yardstick_computes(name: str, fidelity: Li
 
 
 @pytest.mark.parametrize("name", ["dbc-det+pamd", "simsr+pamd"])
-def test_sequential_gives_the_parameters_of_the_yardstick_after_twenty_updates(name: str) -> None:
+def test_sequential_gives_the_parameters_of_the_reference_after_twenty_updates(name: str) -> None:
     agent = made(name, "paper")
     naive = NaiveAgent(agent)
     before = {key: value.clone() for key, value in agent.nets.state_dict().items()}
@@ -68,7 +69,7 @@ def test_sequential_gives_the_parameters_of_the_yardstick_after_twenty_updates(n
         torch.testing.assert_close(found[key], value, rtol=0, atol=0.02 * way, msg=lambda m, k=key: f"{k}: {m}")
 
 
-def test_the_yardstick_forms_the_matrix_and_the_agent_does_not() -> None:
+def test_the_reference_forms_the_matrix_and_the_agent_does_not() -> None:
     agent = made("simsr+pamd", "paper")
     assert isinstance(NaiveAgent(agent).distance, DensePamd)
     assert not isinstance(agent.representation.distance, DensePamd)

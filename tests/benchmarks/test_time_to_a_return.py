@@ -10,7 +10,7 @@ import pytest
 
 from pamd.benchmarks.learning import METHODS, SETTINGS, TASKS, Entry, Outcome, make_table, outcome
 from pamd.benchmarks.learning.curve import Point, points, read_points
-from pamd.benchmarks.learning.plan import config_of
+from pamd.benchmarks.learning.plan import make_config
 from pamd.benchmarks.learning.race import train_all
 from pamd.cli.main import main
 from pamd.configuration import configure
@@ -111,7 +111,7 @@ def test_thresholds_are_at_least_two_fifths_of_the_best_peer() -> None:
 
 
 def test_the_setting_of_version_0_2_is_frozen() -> None:
-    config = config_of("finger_spin", "cpu-0.2", "simsr+pamd", 0)
+    config = make_config("finger_spin", "cpu-0.2", "simsr+pamd", 0)
     assert (config.env.size, config.env.render, config.schedule) == (48, "fast", "joint")
     assert (config.env.antialias, config.encoder.options.reads) == (1, "frames")
     assert (config.encoder.options.strides, config.encoder.options.filters) == ((3, 2, 1, 1), 32)
@@ -121,7 +121,7 @@ def test_the_setting_of_version_0_2_is_frozen() -> None:
 @pytest.mark.parametrize("task", TASKS)
 def test_settings_differ_in_nothing_that_the_measure_reads(task: str) -> None:
     for method in METHODS:
-        configs = [config_of(task, setting, method, 0) for setting in SETTINGS]
+        configs = [make_config(task, setting, method, 0) for setting in SETTINGS]
         for name in ("decisions", "evaluate_every", "evaluate_unit", "evaluate_episodes", "log_every", "runtime"):
             assert len({getattr(config, name) for config in configs}) == 1
         assert all(config.evaluate_every % config.log_every == 0 for config in configs)

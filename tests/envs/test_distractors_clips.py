@@ -152,7 +152,7 @@ def test_folders_that_are_none(tmp_path: Path) -> None:
     (tmp_path / "notes" / "readme.txt").touch()
     (tmp_path / "empty").mkdir()
     for folder, says in [
-        ("empty", "holds nothing"),
+        ("empty", "contains nothing"),
         ("notes", "only readme.txt"),
         ("nowhere", "does not exist"),
         ("notes/readme.txt", "is a file"),

@@ -1,4 +1,4 @@
-"""A memory-mapped replay of a million transitions, filled as far as the disk allows, under a real training run."""
+"""Train with a memory-mapped replay of a million transitions, filled as far as the disk allows."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from pamd.benchmarks.measure import Options, milliseconds
-from pamd.benchmarks.pipeline import session_of
+from pamd.benchmarks.pipeline import make_session
 from pamd.benchmarks.replay import page_by_page
 from pamd.errors import ResourceError
 from pamd.replay import Replay, available_disk
@@ -24,23 +24,23 @@ __all__ = ["measure"]
 CAPACITY = 1_000_000
 EPISODE = 250
 CHECKPOINTS = 5
-"""At how many fills memory is read."""
+"""The number of fill levels at which memory is measured."""
 
 
 def measure(options: Options) -> Table:
     here = Path.cwd()
-    with session_of(
+    with make_session(
         "simsr+pamd", "paper", "joint", options.threads, capacity=CAPACITY, storage="mmap", directory=here
     ) as session:
         frame_bytes = int(np.prod(session.replay.layout.frame_shape))
-        # A tenth of the disk stays free. The file is sparse: it takes what is written.
+        # Keep a tenth of the disk free. The file is sparse, so it takes only what is written.
         frames = min(CAPACITY, int(0.9 * available_disk(here) / frame_bytes))
         if frames < 2 * EPISODE * CHECKPOINTS:
-            raise ResourceError(f"bench capacity: the disk of {here} has room for {frames} frames, which shows nothing")
+            raise ResourceError(f"bench capacity: the disk of {here} has room for only {frames} frames: too few")
         rows = []
         for _ in range(CHECKPOINTS):
             _fill(session.replay, frames // CHECKPOINTS)
-            # What was filled in belongs to no episode of the environment: begin a new one.
+            # The filled frames belong to no episode of the environment, so begin a new one.
             session.begin_episode()
             rows.append(_row(session, options))
     notes = (
@@ -92,7 +92,7 @@ def _row(session: Any, options: Options) -> dict[str, Any]:
 
 
 def _memory() -> dict[str, int]:
-    """Bytes of this process by kind, as Linux tells them."""
+    """Return the memory of this process in bytes by kind, as reported by Linux."""
     try:
         lines = Path("/proc/self/status").read_text().splitlines()
     except OSError:

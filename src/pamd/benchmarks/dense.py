@@ -1,4 +1,4 @@
-"""PAMD by its textbook formula, with every matrix built: the yardstick of the benchmarks."""
+"""PAMD by its textbook formula, which builds every matrix: the reference implementation for benchmarks."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ __all__ = ["DensePamd"]
 
 
 class DensePamd(Distance[PairConditionedConfig]):
-    """`pamd` with the weights of another one, measured by `Pamd.textbook`. It is not registered."""
+    """A copy of a `pamd` distance that computes values with `Pamd.textbook`. It is not registered."""
 
     Config = PairConditionedConfig
 

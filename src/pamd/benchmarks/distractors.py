@@ -1,4 +1,4 @@
-"""What a distracted frame costs beside a clean one of the same simulator state."""
+"""The time of a frame with a distractor, compared with a plain frame of the same simulator state."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ __all__ = ["measure"]
 PRESETS = ("paper-video", "released-video", "easy", "medium", "hard", "noise", "color")
 SIZE = 84
 TURNS_EACH = 8
-"""One frame is short: so many more turns than asked for, each in a new state."""
+"""The factor on the number of repetitions, because one frame is short. Each repetition has a new state."""
 
 
 def measure(options: Options) -> Table:
@@ -34,7 +34,7 @@ def measure(options: Options) -> Table:
         f"{SIZE} x {SIZE}, render fast: drawing, mask, background and blend; x clean: median (quartiles) of the turns.",
         f"clip cache: {clips}",
     )
-    return Table.from_records("distractors", "one frame before a background that is not its own", rows, notes)
+    return Table.from_records("distractors", "one frame with a distracting background", rows, notes)
 
 
 def _rows(task: str, options: Options) -> list[dict[str, Any]]:
@@ -72,7 +72,7 @@ def _drawing(env: Any) -> Callable[[], object]:
 
 
 def _clips() -> str:
-    """What the installed clips take decoded, beside the forecast."""
+    """Report the size of the decoded clips, compared with the forecast."""
     start = time.perf_counter()
     env = make_env("toy", size=SIZE, distractor="paper-video")
     taken = time.perf_counter() - start

@@ -1,7 +1,7 @@
-"""How fast encoders learn to see: the state of a task is regressed on its pictures for a few seconds of CPU time.
+"""Screen encoders: regress the state of a task on its pictures for a few seconds of CPU time.
 
-Reinforcement learning needs minutes per setting and many seeds. This screening needs seconds, and it asks for the same
-thing: which image and which convolutions find the state with the least computation?
+Reinforcement learning takes minutes per setting and many seeds. This screening takes seconds and answers the same
+question: which image size and which convolutions find the state with the least computation?
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ TASKS = {"cartpole_swingup": 8, "reacher_easy": 4, "walker_walk": 4}
 LARGE, STACK, LATENT = 96, 3, 50
 SAMPLES, HELD_OUT = 6000, 1000
 SECONDS = 6.0
-"""CPU time of the gradient steps of a setting."""
+"""CPU time of the gradient steps per setting."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -58,7 +58,7 @@ SETTINGS: dict[str, Screened] = {
     "batch 128": Screened(batch=128),
     "learning rate 3e-3": Screened(learning_rate=3e-3),
 }
-"""`cpu` is the image and encoder of the scale. Each other setting changes one thing, except that of version 0.2.0."""
+"""`cpu` is the image and encoder of the scale. Other settings change one thing each, except version 0.2.0."""
 
 
 class Seen(NamedTuple):
@@ -69,7 +69,7 @@ class Seen(NamedTuple):
 
 
 def measure(options: Options) -> Table:
-    """Seeds count as repetitions would: each draws other weights and batches."""
+    """Run the benchmark. Seeds serve as repetitions: each has different weights and batches."""
     rows = []
     for task in options.tasks or TASKS:
         seen = collect(task, TASKS.get(task, 4))
@@ -86,7 +86,7 @@ def measure(options: Options) -> Table:
 
 
 def collect(task: str, repeat: int, samples: int = SAMPLES) -> Seen:
-    """Stacks of pictures along episodes of random actions that last a few decisions each."""
+    """Collect stacks of pictures from episodes of random actions. Each action is held for a few decisions."""
     env, rng = make_env(task, size=LARGE, render="fast", action_repeat=repeat), np.random.default_rng(0)
     frames: list[NDArray[np.uint8]] = []
     states: list[NDArray[np.float64]] = []
@@ -103,14 +103,14 @@ def collect(task: str, repeat: int, samples: int = SAMPLES) -> Seen:
                 states.append(env.unwrapped.task.state())  # type: ignore[attr-defined]
     env.close()
     known = np.stack(states[:samples])
-    # A coordinate that random actions hardly move says nothing about an encoder.
+    # A coordinate that random actions hardly move is not informative.
     known = known[:, known.std(0) > 1e-3]
     known = (known - known.mean(0)) / known.std(0)
     return Seen(np.stack(frames[:samples]), torch.as_tensor(known, dtype=torch.float32))
 
 
 def screen(seen: Seen, setting: Screened, seed: int, seconds: float = SECONDS) -> tuple[float, int]:
-    """The error on held-out pictures, and the steps made, after `seconds` of CPU time."""
+    """Return the error on held-out pictures and the number of steps after `seconds` of CPU time."""
     obs, states = _images(seen.frames, setting), seen.states
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
@@ -132,7 +132,7 @@ def screen(seen: Seen, setting: Screened, seed: int, seconds: float = SECONDS) -
 
 
 def _images(frames: NDArray[np.uint8], setting: Screened) -> Tensor:
-    """[N, k, 3, 96, 96] -> [N, 3k, size, size]: averaged, or every so many pixels."""
+    """Downsample [N, k, 3, 96, 96] to [N, 3k, size, size] by averaging or by striding."""
     factor = LARGE // setting.size
     flat = frames.reshape(-1, LARGE, LARGE)
     small = averaged(flat, factor) if setting.antialias else flat[:, ::factor, ::factor]

@@ -7,7 +7,7 @@ from typing import Any, Literal, NamedTuple
 import torch
 
 from pamd.benchmarks.measure import Options
-from pamd.benchmarks.update import batch_of, counted, make_agent, twice
+from pamd.benchmarks.update import count_operations, make_agent, make_batch, twice
 from pamd.distances import distance
 from pamd.distances.pamd import Pamd
 from pamd.published import load
@@ -18,20 +18,20 @@ __all__ = ["measure"]
 BATCH, DIMENSION = 128, 50
 SCHEDULES: tuple[Literal["sequential"], Literal["joint"]] = ("sequential", "joint")
 PASSES = 4
-"""The paper's figures count the encoder and PAMD's branch four times per update."""
+"""The paper counts the encoder and PAMD's branch four times per update."""
 
 
 class Branch(NamedTuple):
-    """Operations of PAMD's branch."""
+    """Floating-point operations of PAMD's branch."""
 
     forward: float
-    """Its values on one side of the regression, as computed here."""
+    """The forward pass on one side of the regression, as implemented here."""
     textbook: float
-    """The same with every G formed."""
+    """The same with every G built explicitly."""
     formed: float
-    """Network and L L^T in both orders of the pair, and nothing else: one of the paper's passes."""
+    """One of the paper's passes: only the network and L L^T in both orders of the pair."""
     whole: float
-    """All that it does in an update."""
+    """All operations of an update."""
 
 
 def measure(options: Options) -> Table:
@@ -50,10 +50,10 @@ def measure(options: Options) -> Table:
     for row in rows[2:]:
         row["% of the encoder"] = round(100 * row["FLOP"] / (PASSES * encoder), 2)
     rows[2]["% in the paper"] = round(100 * paper["pamd"] / paper["encoder"], 2)
-    batch = batch_of("paper")
+    batch = make_batch("paper")
     for name in ("simsr+pamd", "dbc-det+pamd"):
         for schedule in SCHEDULES:
-            operations = counted(twice(make_agent(name, schedule), batch)) / 2
+            operations = count_operations(twice(make_agent(name, schedule), batch)) / 2
             rows.append(_row(f"{name}, {schedule}, whole update", operations, None))
     notes = (
         f"B = {BATCH}, d = {DIMENSION}, h = 128; two operations per multiplication, counted by torch's counter: matrix "
@@ -80,9 +80,9 @@ def _row(what: str, operations: float, paper: float | None) -> dict[str, Any]:
 
 
 def _encoder_forward() -> float:
-    encoder, obs = make_agent("sac").representation.encoder, batch_of("paper").obs
+    encoder, obs = make_agent("sac").representation.encoder, make_batch("paper").obs
     with torch.no_grad():
-        return counted(lambda: encoder(obs))
+        return count_operations(lambda: encoder(obs))
 
 
 def _branch() -> Branch:
@@ -90,12 +90,15 @@ def _branch() -> Branch:
     assert isinstance(head, Pamd)
     z, z_prime = torch.randn(BATCH, DIMENSION), torch.randn(BATCH, DIMENSION)
     with torch.no_grad():
-        forward, textbook = counted(lambda: head(z, z_prime)), counted(lambda: head.textbook(z, z_prime))
-        formed = counted(lambda: head.matrix(z, z_prime))
+        forward, textbook = (
+            count_operations(lambda: head(z, z_prime)),
+            count_operations(lambda: head.textbook(z, z_prime)),
+        )
+        formed = count_operations(lambda: head.matrix(z, z_prime))
 
     def update() -> None:
         left, right = z.clone().requires_grad_(), z_prime.clone().requires_grad_()
         value, penalty, _ = head.measure(left, right)
         (value.mean() + penalty).backward()
 
-    return Branch(forward, textbook, formed, forward + counted(update))
+    return Branch(forward, textbook, formed, forward + count_operations(update))

@@ -1,4 +1,4 @@
-"""Forward and backward of every distance beside the textbook construction of PAMD."""
+"""Forward and backward pass of every distance, compared with the textbook construction of PAMD."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ BLOCK = {50: 10, 200: 10, 512: 16, 1024: 16}
 def measure(options: Options) -> Table:
     rows = [row for d in DIMENSIONS for row in _rows(d, options)]
     notes = (
-        "x textbook: how many times faster than PAMD with every G formed and its exact norm; median (quartiles).",
-        "x pamd at 200: how many times faster than pamd at d = 200, the yardstick for the variants of linear cost.",
+        "x textbook: speedup over PAMD with every G built explicitly and its exact norm; median (quartiles).",
+        "x pamd at 200: speedup over pamd at d = 200, the reference for variants of linear cost.",
     )
     return Table.from_records("head", f"forward and backward of {BATCH} pairs, {options.threads} threads", rows, notes)
 
@@ -32,7 +32,7 @@ def measure(options: Options) -> Table:
 def _rows(d: int, options: Options) -> list[dict[str, Any]]:
     runs = {name: _contender(name, d) for name in ["textbook", *pamd.DISTANCES.names()]}
     runs["pamd at 200"] = _contender("pamd", 200)
-    # The textbook takes seconds, and 8 GB, from 512 on.
+    # From d = 512 on, the textbook construction takes seconds and 8 GB.
     seconds = interleave(runs, options.repetitions if d <= 200 else max(2, options.repetitions // 3))
     return [
         {
@@ -47,7 +47,7 @@ def _rows(d: int, options: Options) -> list[dict[str, Any]]:
 
 
 def _contender(name: str, d: int) -> Callable[[], None]:
-    """The head's work in one update: forward, penalty, backward into latents and weights."""
+    """Return a function with the head's work in one update: forward, penalty, and backward to latents and weights."""
     torch.manual_seed(0)
     textbook = name == "textbook"
     settings: dict[str, Any] = {"block": BLOCK[d]} if name == "pamd-block" else {}

@@ -1,4 +1,4 @@
-"""Algorithms of other libraries with a behavioral metric beside the plain ones, on 84 x 84 pixels."""
+"""Algorithms of other libraries with a behavioral metric, compared with the plain algorithms, on 84 x 84 pixels."""
 
 from __future__ import annotations
 
@@ -32,13 +32,13 @@ METHODS: dict[str, dict[str, Any]] = {
     "simsr+pamd, extra passes": {"method": PAMD, "extra_passes": True},
 }
 RUN_STEPS = {"DQN": 8, "SAC": 1}
-"""Decisions of one run: two updates of DQN, one of SAC, at SB3's own train_freq."""
+"""Decisions per run. With SB3's default train_freq, this is two updates of DQN and one of SAC."""
 FIRST_STEPS = 300
-"""Decisions before the first update, so that the replay has a batch."""
+"""Decisions before the first update, which fill the replay with at least one batch."""
 
 
 class Frames(gymnasium.Env[NDArray[np.uint8], Any]):
-    """Pictures [C, 84, 84] from a fixed store: an environment that costs next to nothing."""
+    """An environment of negligible cost that returns pictures [C, 84, 84] from a fixed set."""
 
     def __init__(self, discrete: bool) -> None:
         channels = 4 if discrete else 9  # Atari's four gray frames; three of RGB
@@ -89,7 +89,7 @@ def measure(options: Options) -> Table:
 def make_model(
     algorithm: str, policy: str, method: str | None = None, *, ensemble: int | None = None, **options: Any
 ) -> Any:
-    """An algorithm of SB3, plain or with a metric, whose replay holds enough for a batch."""
+    """Make an SB3 algorithm, plain or with a metric, whose replay contains at least one batch."""
     import stable_baselines3
 
     from pamd.integrations.sb3 import with_metric
@@ -125,7 +125,7 @@ def _rows(algorithm: str, options: Options) -> list[dict[str, Any]]:
 def _update_alone(
     like: dict[str, Any], algorithm: str, method: str, update: list[float], plain: list[float]
 ) -> dict[str, Any]:
-    """A row with the columns of another one, for what was measured in updates and not in runs."""
+    """Return a row for a measurement of updates only, with the columns of another row."""
     found = {"update, CPU ms": milliseconds(update), "update, x plain": str(ratio(update, plain))}
     return {**dict.fromkeys(like), "algorithm": algorithm, "policy": "-", "method": method, **found}
 
@@ -145,7 +145,7 @@ def _row(algorithm: str, policy: str, name: str, seconds: dict[str, list[float]]
 
 
 def parts_alone(model: Any) -> dict[str, Callable[[], object]]:
-    """An update of the latent model and one of the distance of a model's method, on latents that are given."""
+    """Return an update of the latent model and an update of the distance of a model's method, on given latents."""
     representation = copy.deepcopy(model.metric.representation)
     draw, count = torch.Generator().manual_seed(0), model.batch_size
     z, z_next = (F.normalize(torch.randn(count, representation.method.latent_dim, generator=draw)) for _ in range(2))

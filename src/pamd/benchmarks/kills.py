@@ -1,4 +1,4 @@
-"""A storm of kills: runs that are interrupted again and again must end with the bytes of one never interrupted."""
+"""Reliability test: repeatedly interrupted runs must end with the same bytes as an uninterrupted run."""
 
 from __future__ import annotations
 
@@ -28,14 +28,17 @@ __all__ = ["measure"]
 
 @dataclass(frozen=True)
 class Reference:
-    """The run that nothing interrupts."""
+    """The uninterrupted run."""
 
     products: dict[str, bytes]
     pace: Pace
 
 
 def measure(options: Options) -> Table:
-    """Interrupt runs until `most_runs`, `minutes` or `interruptions` is reached; a kills.jsonl is continued."""
+    """Interrupt runs until `most_runs`, `minutes` or `interruptions` is reached.
+
+    An existing kills.jsonl is continued.
+    """
     warm_up()
     log = None if options.directory is None else options.directory / "kills.jsonl"
     rows = _read(log)
@@ -63,7 +66,7 @@ def _reference(scenario: Scenario, runs: Path) -> Reference:
         time.sleep(0.01)
     startup = time.monotonic() - began
     if process.wait(HANGS_SECONDS) != 0:
-        raise RunError(f"bench kills: the run {scenario.name} failed without an interruption: {process.said()}")
+        raise RunError(f"bench kills: the run {scenario.name} failed without an interruption: {process.read_output()}")
     training = time.monotonic() - began - startup
     found = products(_only(runs))
     shutil.rmtree(runs)
@@ -71,7 +74,7 @@ def _reference(scenario: Scenario, runs: Path) -> Reference:
 
 
 def _storm(number: int, scenario: Scenario, reference: Reference, runs: Path, deadline: float) -> dict[str, Any]:
-    """Interrupt one run until it ends; what came, and how many bytes differ."""
+    """Interrupt one run until it ends. Returns the interruptions and the number of different bytes."""
     runs.mkdir()
     rng = np.random.default_rng(number)
     came: Counter[str] = Counter()
@@ -82,16 +85,18 @@ def _storm(number: int, scenario: Scenario, reference: Reference, runs: Path, de
         if came.total() >= scenario.most or time.monotonic() > deadline:
             process = Process(words, runs / "output")
             code = process.wait(HANGS_SECONDS)
-            problems += [] if code == 0 else [f"exit code {code} without an interruption: {process.said()[-2000:]}"]
+            problems += (
+                [] if code == 0 else [f"exit code {code} without an interruption: {process.read_output()[-2000:]}"]
+            )
             break
-        # The first process of each scenario starts as a user's does. It takes seconds, so the others are forked.
+        # The first process of each scenario starts like a user's command. This takes seconds, so the others are forked.
         fork = lives > 0 or number >= len(SCENARIOS)
         life = live(words, runs / "output", rng, reference.pace.slower(slower), fork=fork)
         came.update(life.kinds)
         problems += [life.problem] if life.problem else []
         code, lives = life.code, lives + 1
         before, newest = newest, _newest(runs)
-        # The load of the machine changes; about one checkpoint a process lets a run suffer many interruptions.
+        # Adapt to the load of the machine. About one checkpoint per process gives many interruptions per run.
         slower *= 1.3 if newest == before else 0.7 if newest > before + CHECKPOINT_EVERY else 1.0
     row: dict[str, Any] = {"run": number, "scenario": scenario.name, "processes": lives, "interruptions": dict(came)}
     different = {} if problems else differing(reference.products, products(_only(runs)))
@@ -108,13 +113,13 @@ def _only(runs: Path) -> Path:
 
 
 def _resume(runs: Path) -> list[str] | None:
-    """The words that resume the run, once there is one."""
+    """Return the arguments that resume the run, if there is one."""
     found = [path.parent for path in runs.glob("*/config.json")]
     return ["resume", str(found[0])] if found else None
 
 
 def _newest(runs: Path) -> int:
-    """The decision of the newest checkpoint, 0 where there is none."""
+    """Return the decision of the newest checkpoint, or 0 if there is none."""
     found = [path for place in runs.glob("*/checkpoints") for path in checkpoint.all_in(place)]
     return int(found[0].name) if found else 0
 

@@ -1,4 +1,4 @@
-"""What all benchmarks share: turns, medians, spreads and a description of the machine."""
+"""Utilities shared by all benchmarks: interleaved timing, medians, quartiles and a description of the machine."""
 
 from __future__ import annotations
 
@@ -30,36 +30,36 @@ __all__ = [
 ]
 
 _SIDE = 2048
-"""Rows of the square matrices whose product gives the machine's limit."""
+"""The size of the square matrices whose product measures the peak speed of the machine."""
 
 
 @dataclass(frozen=True)
 class Options:
     threads: int
     repetitions: int
-    """Counted turns; one more comes first, to warm up."""
+    """The number of measurements after one warm-up."""
     directory: Path | None = None
-    """Where results are written, and where a benchmark that was stopped finds what it has."""
+    """The directory of results, from which a stopped benchmark continues."""
     most_runs: int = 1_000_000
     minutes: float = 40.0
     interruptions: int = 1_000
-    """Where `kills` ends, whichever comes first."""
+    """The limits of `kills`. It stops at the first one reached."""
     decisions: int = 20_000
-    """Of the run of `soak`."""
+    """The budget of the run of `soak`."""
     tasks: tuple[str, ...] = ()
     settings: tuple[str, ...] = ()
     methods: tuple[str, ...] = ()
     seeds: tuple[int, ...] = ()
-    """What `learning` trains; empty: all that it has."""
+    """What `learning` trains; empty means everything."""
     limit_minutes: float = 60.0
-    """Training time of a run of `learning`."""
+    """The maximum training time of a run of `learning`."""
     runs_in: Path | None = None
-    """Where the runs of `learning` are."""
+    """The parent directory of the runs of `learning`."""
 
 
 @dataclass(frozen=True)
 class Ratio:
-    """Median and quartiles of the ratios within each turn."""
+    """Median and quartiles of the ratios, each computed within one repetition."""
 
     median: float
     low: float
@@ -86,19 +86,22 @@ def write_measured(table: Table, path: Path, options: Options) -> None:
 def interleave(
     runs: Mapping[str, Callable[[], object]], repetitions: int, clock: Callable[[], float] = time.perf_counter
 ) -> dict[str, list[float]]:
-    """Seconds of each run in each turn. All run once in a turn, so that a busy machine slows them equally."""
+    """Return the seconds of each run in each repetition.
+
+    In a repetition, each run is executed once, so that load on the machine slows all of them equally.
+    """
     seconds: dict[str, list[float]] = {name: [] for name in runs}
     for turn in range(repetitions + 1):
         for name, run in runs.items():
             start = clock()
             run()
-            if turn:  # the first one warms up
+            if turn:  # The first repetition is a warm-up.
                 seconds[name].append(clock() - start)
     return seconds
 
 
 def ratio(above: Sequence[float], below: Sequence[float], factor: float = 1.0) -> Ratio:
-    """`above` over `below` in each turn, times `factor`."""
+    """Return `factor` times the ratio of `above` to `below` in each repetition."""
     each = [factor * a / b for a, b in zip(above, below, strict=True)]
     if len(each) < 2:
         return Ratio(each[0], each[0], each[0])
@@ -111,13 +114,13 @@ def milliseconds(seconds: Sequence[float]) -> float:
 
 
 def matrix_product() -> Callable[[], object]:
-    """A matrix product, whose time gives the machine's rate in the same turn."""
+    """Return a matrix product, which measures the speed of the machine in the same repetition."""
     left, right = torch.randn(_SIDE, _SIDE), torch.randn(_SIDE, _SIDE)
     return lambda: left @ right
 
 
 def limit(operations: float, seconds: Sequence[float], product_seconds: Sequence[float]) -> Ratio:
-    """The rate of `operations` in `seconds`, as a share of the rate of the matrix product."""
+    """Return the rate of `operations` in `seconds` as a share of the rate of the matrix product."""
     return ratio(product_seconds, seconds, operations / (2 * _SIDE**3))
 
 

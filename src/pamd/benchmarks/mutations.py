@@ -1,4 +1,4 @@
-"""Every file of a run directory damaged in many ways: each resume is exact, or is refused by name."""
+"""Reliability test: damage every file of a run directory in many ways. Each resume must be exact or refused."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from pamd.table import Table
 __all__ = ["DECISIONS", "RUN", "STOPPED", "as_stopped", "judge", "measure"]
 
 STOPPED, DECISIONS = 60, 72
-"""The run was stopped at the first and has the second as its budget."""
+"""The decision at which the run was stopped, and its budget."""
 RUN = Scenario("toy", "memory", "mico")
 
 
@@ -32,8 +32,8 @@ def measure(options: Options) -> Table:
     warm_up()
     with tempfile.TemporaryDirectory(prefix="pamd-mutations-") as name:
         place = Path(name)
-        expected = products(_trained(place / "reference", DECISIONS))
-        stopped = as_stopped(_trained(place / "stopped", STOPPED))
+        expected = products(_train(place / "reference", DECISIONS))
+        stopped = as_stopped(_train(place / "stopped", STOPPED))
         rows = [_row(mutation, stopped, expected, place / "mutated") for mutation in mutations()]
     counts = Counter(row["outcome"] for row in rows)
     notes = [
@@ -45,17 +45,17 @@ def measure(options: Options) -> Table:
     return Table.from_records("mutations", "mutations of a run directory", rows, notes)
 
 
-def _trained(runs: Path, decisions: int) -> Path:
+def _train(runs: Path, decisions: int) -> Path:
     runs.mkdir()
     process = Process(RUN.words(runs, decisions), runs / "output")
     if process.wait(HANGS_SECONDS) != 0:
-        raise RunError(f"bench mutations: the run failed before any mutation: {process.said()}")
+        raise RunError(f"bench mutations: the run failed before any mutation: {process.read_output()}")
     (run,) = (path for path in runs.iterdir() if path.is_dir())
     return run
 
 
 def as_stopped(run: Path) -> Path:
-    """Turn a run that ended at `STOPPED` into one that was stopped there. Its video belongs to the end of a run."""
+    """Turn a run that ended at `STOPPED` into one that was stopped there. The video is removed."""
     shutil.rmtree(run / "video", ignore_errors=True)
     for name, change in (("config.json", {"decisions": DECISIONS}), ("status.json", {"state": "interrupted"})):
         file = run / name
@@ -68,8 +68,8 @@ def _row(mutation: Mutation, stopped: Path, expected: dict[str, bytes], place: P
     mutation.apply(run)
     process = Process(["resume", str(run)], place / "output")
     code = process.wait(HANGS_SECONDS)
-    said = process.said()
-    outcome, message = judge(code, said, run, expected)
+    output = process.read_output()
+    outcome, message = judge(code, output, run, expected)
     if code is None:
         process.send(signal.SIGKILL)
         process.wait(10.0)
@@ -83,17 +83,17 @@ def _row(mutation: Mutation, stopped: Path, expected: dict[str, bytes], place: P
     }
 
 
-def judge(code: int | None, said: str, run: Path, expected: dict[str, bytes]) -> tuple[str, str]:
-    """What became of `pamd resume RUN`: an `Outcome` or what should not be, and what it said."""
-    if "Traceback (most recent call last)" in said or code not in (0, 2):
-        return f"traceback or exit code {code}", said[-500:]
-    lines = [line.replace(f"{run}/", "").replace(str(run), "RUN") for line in said.splitlines()]
+def judge(code: int | None, output: str, run: Path, expected: dict[str, bytes]) -> tuple[str, str]:
+    """Return the outcome of `pamd resume RUN`, an `Outcome` or a description of the failure, and its message."""
+    if "Traceback (most recent call last)" in output or code not in (0, 2):
+        return f"traceback or exit code {code}", output[-500:]
+    lines = [line.replace(f"{run}/", "").replace(str(run), "RUN") for line in output.splitlines()]
     if code == 2:
         refusals = [line.removeprefix("pamd: ") for line in lines if line.startswith("pamd: ")]
-        return ("refused", refusals[-1]) if refusals else ("refused without a word", said[-500:])
+        return ("refused", refusals[-1]) if refusals else ("refused without a word", output[-500:])
     found = products(run)
     if found["config.json"] != expected["config.json"]:
-        expected = {**expected, "config.json": found["config.json"]}  # Its runtime may say how to run.
+        expected = {**expected, "config.json": found["config.json"]}  # The runtime settings may differ.
     different = differing(expected, found)
-    told = [line for line in lines if re.search("using the one before|resuming", line)]
-    return ("DIFFERENT", str(different)) if different else ("resumes", "; ".join(told))
+    messages = [line for line in lines if re.search("using the previous checkpoint|resuming", line)]
+    return ("DIFFERENT", str(different)) if different else ("resumes", "; ".join(messages))

@@ -1,9 +1,9 @@
-"""The yardstick: an update as research code does it.
+"""The reference implementation: an update in the style of typical research code.
 
-Every loss runs the encoder for itself, channels first, on pixels that it converts for itself. G is formed for every
-pair, with its exact norm. Optimisers and targets go tensor by tensor. The losses are the agent's own, on the same
-random numbers: `tests/benchmarks/test_naive.py` holds the two to the same parameters after twenty updates. An ensemble
-is computed in one batched product, which research code does member by member: left out in its favour.
+Each loss converts the pixels and runs the encoder separately, with channels first. G is built for every pair, with its
+exact norm. Optimizers and target networks are updated tensor by tensor. The losses and random numbers are those of the
+agent: `tests/benchmarks/test_naive.py` checks that both have the same parameters after twenty updates. An ensemble is
+computed in one batched product. Typical research code loops over its members, so this favors the reference.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ __all__ = ["NaiveAgent"]
 
 
 class NaiveAgent:
-    """Takes over an agent's weights, method and generator state. It has SAC and the sequential schedule only."""
+    """Copies an agent's weights, method and generator state. It supports only SAC and the sequential schedule."""
 
     def __init__(self, agent: Agent) -> None:
         self.method = agent.config.method
@@ -68,7 +68,7 @@ class NaiveAgent:
         return {name: value for loss in losses for name, value in loss.metrics.items()}
 
     def parameters_as(self, agent: Agent) -> dict[str, Tensor]:
-        """The parameters under the agent's names, in its memory order."""
+        """Return the parameters with the agent's names and memory layout."""
         found: Any = copy.deepcopy(self.nets)
         _reorder_heads(found["representation"], found["learner"], back=True)
         theirs = agent.nets.state_dict()
@@ -109,7 +109,7 @@ class NaiveAgent:
 
 
 class _Passes:
-    """What a loss reads of a batch, each reading a pass of its own except the one that carries the gradient."""
+    """The latents of a batch. Each access runs a separate pass, except for the pass with gradient."""
 
     def __init__(self, representation: Representation, batch: Batch) -> None:
         self._representation, self._batch = representation, batch
@@ -134,7 +134,7 @@ class _Passes:
         return self._latents("online", self._batch.obs)
 
     def once(self, name: str, compute: Callable[[], Any]) -> Any:
-        """What `compute` makes, computed for every loss that reads it."""
+        """Return the result of `compute`, which is recomputed for every loss."""
         return compute()
 
     def return_z(self, which: str) -> Tensor:
@@ -178,7 +178,7 @@ def _channels_first(representation: Representation, learner: Sac) -> None:
 
 
 def _reorder_heads(representation: Representation, learner: Sac, back: bool) -> None:
-    """Features come channels first here and channels last in the agent; the heads' weights must follow."""
+    """Reorder the weights of the heads: features are channels first here and channels last in the agent."""
     slow: list[Any] = list(representation.slow_encoders.values())
     filters = representation.encoder.network.layers[-1].out_channels
     for head in [learner.actor.head, *(encoder.network.head for encoder in (representation.encoder, *slow))]:
@@ -187,7 +187,7 @@ def _reorder_heads(representation: Representation, learner: Sac, back: bool) -> 
 
 
 def _optimisers(agent: Agent, nets: nn.Module) -> dict[str, torch.optim.Adam]:
-    """The agent's optimisers over the copied networks, tensor by tensor."""
+    """Make the agent's optimizers for the copied networks, without fused updates."""
     names = {id(p): name for name, p in agent.nets.named_parameters()}
     own = dict(nets.named_parameters())
     made = {}

@@ -1,4 +1,4 @@
-"""TorchRL, Tianshou and pytorch-metric-learning with and without ours, as far as they are installed."""
+"""TorchRL, Tianshou and pytorch-metric-learning with and without pamd, if they are installed."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ Updates = dict[str, Callable[[], object]]
 
 
 def make_updates() -> dict[str, Updates]:
-    """For each library that is installed: an update of plain DQN or of a triplet loss, and the same with ours."""
+    """Return, for each installed library, an update of DQN or a triplet loss, plain and with pamd."""
     makers = {"torchrl": ("TorchRL", _torchrl), "tianshou": ("Tianshou", _tianshou)}
     makers["pytorch_metric_learning"] = ("pytorch-metric-learning", _metric_learning)
     return {name: make() for module, (name, make) in makers.items() if importlib.util.find_spec(module) is not None}

@@ -1,4 +1,4 @@
-"""Whole training beside Stable-Baselines3's plain SAC: same task, image, batch and one update per decision."""
+"""Training compared with plain SAC of Stable-Baselines3: same task, image and batch, and one update per decision."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from pamd.benchmarks.measure import Options, interleave, ratio
-from pamd.benchmarks.pipeline import RANDOM, TASK, session_of
+from pamd.benchmarks.pipeline import RANDOM, TASK, make_session
 from pamd.configuration import configure
 from pamd.envs import build_env
 from pamd.replay import ReplayConfig, forecast
@@ -31,15 +31,15 @@ PEERS: dict[str, dict[str, Any]] = {
     "SB3 SAC, its NatureCNN": {"extractor": "nature"},
     "SB3 SAC, our convolutions, optimize_memory_usage": {"extractor": "ours", "compact": True},
 }
-"""The first one is the yardstick: what a user would write."""
+"""The first one is the reference: what a user would write."""
 YARDSTICK = next(iter(PEERS))
 SCALES = {"cpu": ("joint", 10), "paper": ("joint", 2), "paper, sequential": ("sequential", 2)}
-"""Schedule of ours, and decisions in a turn: an even number, since our actor learns in every second update."""
+"""Schedule and decisions per repetition: an even number, because our actor learns in every second update."""
 
 
 @dataclass
 class Contender:
-    """What takes turns: `run` makes some decisions, each with its update."""
+    """A contender. `run` makes some decisions, each with an update."""
 
     run: Callable[[], object]
     bytes_per_transition: float
@@ -52,7 +52,7 @@ class Contender:
 
 
 class Convolutions(nn.Module):
-    """The convolutions and the latent of a run's encoder, as plain layers: [B, C, H, W] -> [B, d]."""
+    """The convolutions and latent layer of a run's encoder as plain layers: [B, C, H, W] -> [B, d]."""
 
     def __init__(self, config: TrainConfig, shape: tuple[int, ...]) -> None:
         super().__init__()
@@ -88,11 +88,13 @@ def measure(options: Options) -> Table:
         "KB per transition: of the replay's arrays over its capacity; optimize_memory_usage keeps one observation"
         " per transition, and SB3 then does not tell time limits from terminations.",
     )
-    return Table.from_records("peers", f"training beside Stable-Baselines3, {options.threads} threads", rows, notes)
+    return Table.from_records(
+        "peers", f"training compared with Stable-Baselines3, {options.threads} threads", rows, notes
+    )
 
 
 def peer(config: TrainConfig, extractor: str, shared: bool = False, compact: bool = False, size: int = RANDOM) -> Any:
-    """SB3's SAC on the environment of `config`, with its sizes; its replay holds a batch."""
+    """Make SB3's SAC on the environment of `config`, with its sizes and a replay of at least one batch."""
     from stable_baselines3 import SAC
     from stable_baselines3.common.torch_layers import BaseFeaturesExtractor
 
@@ -157,7 +159,7 @@ def _rows(name: str, options: Options) -> list[dict[str, Any]]:
 
 @contextmanager
 def _ours(method: str, scale: str, schedule: str, decisions: int, threads: int) -> Iterator[Contender]:
-    with session_of(method, scale, schedule, threads) as session:
+    with make_session(method, scale, schedule, threads) as session:
         clock = Stopwatch()
 
         def run() -> None:
@@ -175,7 +177,7 @@ def _learning(model: Any, decisions: int) -> Callable[[], object]:
 
 
 def _bytes(buffer: Any) -> float:
-    """Of all arrays of SB3's replay, over its capacity."""
+    """Return the bytes per transition of SB3's replay."""
     names = ("observations", "next_observations", "actions", "rewards", "dones", "timeouts")
     arrays = [getattr(buffer, name, None) for name in names]
     return float(sum(array.nbytes for array in arrays if array is not None) / buffer.buffer_size)

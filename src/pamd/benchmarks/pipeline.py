@@ -1,4 +1,4 @@
-"""Decisions a second of whole training, and where the time goes."""
+"""Decisions per second in training, and the share of each part."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ from pamd.training.run import RunDirectory
 from pamd.training.session import Session
 from pamd.training.threads import torch_threads
 
-__all__ = ["measure", "session_of"]
+__all__ = ["make_session", "measure"]
 
 PARTS = ("render", "physics", "act", "sample", "update")
 TASK, METHOD = "cheetah_run", "simsr+pamd"
 RANDOM = 150
-"""Decisions before the first update: enough to draw a batch from."""
+"""Decisions before the first update, which fill the replay with at least one batch."""
 
 
 def measure(options: Options) -> Table:
@@ -38,12 +38,12 @@ def measure(options: Options) -> Table:
         "The learner is busy for the share of `update`.",
     )
     return Table.from_records(
-        "pipeline", f"training {METHOD} on {TASK}, one update a decision, {options.threads} threads", rows, notes
+        "pipeline", f"training {METHOD} on {TASK}, one update per decision, {options.threads} threads", rows, notes
     )
 
 
 def _row(scale: str, schedule: str, decisions: int, threads: int) -> dict[str, Any]:
-    with session_of(METHOD, scale, schedule, threads) as session:
+    with make_session(METHOD, scale, schedule, threads) as session:
         clock = Stopwatch()
         simulator = session.env.unwrapped.task  # type: ignore[attr-defined]
         simulator.draw = _timed(simulator.draw, "render", clock)
@@ -62,7 +62,7 @@ def _row(scale: str, schedule: str, decisions: int, threads: int) -> dict[str, A
 
 
 @contextmanager
-def session_of(
+def make_session(
     method: str,
     scale: str,
     schedule: Any,
@@ -73,7 +73,7 @@ def session_of(
     storage: str = "memory",
     directory: Path | None = None,
 ) -> Iterator[Session]:
-    """A run that has begun to learn, in a directory (below `directory`) that goes away with it."""
+    """Yield a session that has begun to learn, in a temporary directory (in `directory`)."""
     config = configure(
         TASK,
         method,

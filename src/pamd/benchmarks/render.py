@@ -1,4 +1,4 @@
-"""One frame, and one decision, beside dm_control's own renderer."""
+"""Time per frame and per decision, compared with dm_control's own renderer."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ __all__ = ["measure"]
 
 TASKS = ("cheetah_run", "walker_walk", "finger_spin", "cartpole_swingup")
 FRAMES = 4
-"""A turn's frames; one alone is too short to time."""
+"""Frames per repetition. A single one is too short to time."""
 
 
 def measure(options: Options) -> Table:
     rows = [row for task in TASKS for row in _rows(task, options)]
     notes = (
-        "yardstick: dm_control's `physics.render` as research code calls it: shadows, reflections, multisampling.",
-        "standard: the same pixels, by mujoco.Renderer. fast: without shadows, reflections, multisampling.",
+        "reference: dm_control's `physics.render` with shadows, reflections and multisampling, as in research code.",
+        "standard: the same pixels, drawn by mujoco.Renderer. fast: no shadows, reflections or multisampling.",
         "decision: action repeat 4, physics and frame stack included; frame: the picture alone.",
     )
     return Table.from_records("render", f"84 x 84 frames, {options.threads} threads", rows, notes)
@@ -35,7 +35,7 @@ def _rows(task: str, options: Options) -> list[dict[str, Any]]:
     try:
         for env in envs.values():
             env.reset()
-        runs: dict[str, Callable[[], object]] = {"yardstick": _yardstick(envs["standard"], thread)}
+        runs: dict[str, Callable[[], object]] = {"reference": _reference(envs["standard"], thread)}
         for quality, env in envs.items():
             runs[f"{quality}, frame"] = _drawing(env)
             runs[f"{quality}, decision"] = _stepping(env)
@@ -48,22 +48,22 @@ def _rows(task: str, options: Options) -> list[dict[str, Any]]:
     rows = []
     for name, taken in seconds.items():
         row: dict[str, Any] = {"task": task, "what": name, "ms": round(milliseconds(taken) / FRAMES, 2)}
-        row["x yardstick"] = str(ratio(seconds["yardstick"], taken))
+        row["x reference"] = str(ratio(seconds["reference"], taken))
         standard = name.replace("fast", "standard")
         row["x standard"] = str(ratio(seconds[standard], taken))
         rows.append(row)
     return rows
 
 
-def _yardstick(env: Any, thread: ThreadPoolExecutor) -> Callable[[], object]:
+def _reference(env: Any, thread: ThreadPoolExecutor) -> Callable[[], object]:
     physics = env.unwrapped.task.physics
 
     def draw() -> None:
         for _ in range(FRAMES):
             physics.render(height=84, width=84, camera_id=0)
 
-    # In a thread of its own: dm_control believes its context to be current until it changes it itself, and would draw
-    # into whichever context of ours came last.
+    # Use a separate thread: dm_control assumes that its OpenGL context is still current and would draw into the last
+    # context that was used.
     return lambda: thread.submit(draw).result()
 
 

@@ -1,4 +1,4 @@
-"""Sampling and memory of a transition beside stacked observations."""
+"""Sampling time and memory of a transition, compared with stacked observations."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import torch
 from numpy.typing import NDArray
 
 from pamd.benchmarks.measure import Options, interleave, milliseconds, ratio
-from pamd.benchmarks.update import ACTIONS, batch_of, make_agent
+from pamd.benchmarks.update import ACTIONS, make_agent, make_batch
 from pamd.envs import make_env
 from pamd.replay import Layout, Replay, ReplayConfig, forecast
 from pamd.replay.compressed import CompressedFrames
@@ -22,8 +22,8 @@ from pamd.table import Table
 
 __all__ = ["measure", "page_by_page"]
 
-_EMPTIED = "emptied"
-"""What is done between contenders and is none."""
+_EMPTIED = "drop_cache"
+"""The name of the step between contenders, which is not a contender."""
 FRAME, STACK, BATCH, FILLED, EPISODE = (3, 84, 84), 3, 128, 4000, 250
 
 
@@ -32,18 +32,18 @@ def measure(options: Options) -> Table:
     with tempfile.TemporaryDirectory() as directory:
         replays = {storage: _filled(Path(directory) / storage, storage, frames) for storage in STORAGES}
         rng = np.random.default_rng(0)
-        runs: dict[str, Callable[[], object]] = {"stacked (yardstick)": _stacked(rng)}
+        runs: dict[str, Callable[[], object]] = {"stacked (reference)": _stacked(rng)}
         runs |= {f"frames once, {name}": _sampling(replay, rng) for name, replay in replays.items()}
         if hasattr(os, "posix_fadvise"):
             place = Path(directory) / "cold"
             _filled(place, "mmap", frames)  # and nobody holds it: what is mapped somewhere stays in the cache
             runs |= _cold(place, rng)
-        agent, batch = make_agent("simsr+pamd", "joint"), batch_of("paper")
+        agent, batch = make_agent("simsr+pamd", "joint"), make_batch("paper")
         seconds = interleave(runs | {"update": lambda: agent.update(batch)}, options.repetitions)
     rows = []
     for name in [name for name in runs if not name.startswith(_EMPTIED)]:
         row: dict[str, Any] = {"storage": name, "ms": milliseconds(seconds[name])}
-        row["x yardstick"] = str(ratio(seconds["stacked (yardstick)"], seconds[name]))
+        row["x reference"] = str(ratio(seconds["stacked (reference)"], seconds[name]))
         row["% of an update"] = str(ratio(seconds[name], seconds["update"], 100.0))
         row["KB a transition"] = _kilobytes(name, frames)
         rows.append(row)
@@ -63,27 +63,27 @@ def _sampling(replay: Replay, rng: np.random.Generator) -> Callable[[], object]:
 
 
 def _cold(directory: Path, rng: np.random.Generator) -> dict[str, Callable[[], object]]:
-    """Ours and a plain memory map, each after the system has let go of what it holds of the file."""
+    """Return our replay and a plain memory map, each measured after the file was dropped from the system's cache."""
     held: list[Any] = []
 
-    def emptied() -> None:
+    def drop_cache() -> None:
         held.clear()
-        replay = Replay.open(directory, read_only=True, verify=False)  # maps the file, and touches none of it
+        replay = Replay.open(directory, read_only=True, verify=False)  # This maps the file without reading it.
         handle = os.open(directory / replay.layout.columns["frames"].file, os.O_RDONLY)
         os.posix_fadvise(handle, 0, 0, os.POSIX_FADV_DONTNEED)
         os.close(handle)
         held.extend([replay, page_by_page(replay, directory, BATCH)])
 
     return {
-        f"{_EMPTIED} 1": emptied,
+        f"{_EMPTIED} 1": drop_cache,
         "frames once, mmap, not cached": lambda: held[0].sample(BATCH, rng),
-        f"{_EMPTIED} 2": emptied,
+        f"{_EMPTIED} 2": drop_cache,
         "as many, page by page": lambda: held[1](rng),
     }
 
 
 def page_by_page(replay: Replay, directory: Path, size: int) -> Callable[[np.random.Generator], object]:
-    """A batch's frames as numpy reads them out of a memory map."""
+    """Read the frames of a batch from a memory map with numpy."""
     layout = replay.layout
     path = directory / layout.columns["frames"].file
     rows = np.asarray(np.memmap(path, np.uint8, "r", shape=(layout.slots, *layout.frame_shape)))
@@ -97,7 +97,7 @@ def page_by_page(replay: Replay, directory: Path, size: int) -> Callable[[np.ran
 
 
 def _stacked(rng: np.random.Generator) -> Callable[[], object]:
-    """Observation and next observation of each transition, each stacked, as research code keeps them."""
+    """Store stacked observations and next observations of each transition, as in typical research code."""
     shape = (FILLED, STACK * FRAME[0], *FRAME[1:])
     obs, next_obs = (rng.integers(0, 256, shape, dtype=np.uint8) for _ in range(2))
 
@@ -117,13 +117,13 @@ def _kilobytes(name: str, frames: NDArray[np.uint8]) -> float:
         kept = CompressedFrames(Layout(len(frames), 0, FRAME, ACTIONS, STACK, "compressed"))
         for counter, frame in enumerate(frames):
             kept.write(counter, frame)
-        # The last two are not compressed: their chunk is not complete.
+        # The last two frames are not compressed, because their chunk is incomplete.
         whole -= np.prod(FRAME) - kept.bytes_held / (len(frames) - len(frames) % CHUNK)
     return round(float(whole) / 1000, 1)
 
 
 def _rendered() -> NDArray[np.uint8]:
-    """[EPISODE, C, H, W]: how small frames become depends on what they show."""
+    """Render frames [EPISODE, C, H, W]. The compression ratio depends on their content."""
     rng = np.random.default_rng(0)
     env = make_env("cheetah_run", size=FRAME[1])
     frames = [env.reset()[1]["frame"].copy()]

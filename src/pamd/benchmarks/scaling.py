@@ -7,8 +7,8 @@ from contextlib import ExitStack
 from typing import Any
 
 from pamd.benchmarks.measure import Options, interleave, milliseconds, ratio
-from pamd.benchmarks.pipeline import TASK, session_of
-from pamd.benchmarks.update import batch_of, counted, head_of_an_update, in_a_turn, make_agent, twice
+from pamd.benchmarks.pipeline import TASK, make_session
+from pamd.benchmarks.update import count_operations, make_agent, make_batch, make_head_update, repeat_twice, twice
 from pamd.distances.pamd import Pamd
 from pamd.published import load
 from pamd.table import Table
@@ -20,7 +20,7 @@ __all__ = ["measure"]
 
 DIMENSIONS = (50, 200)
 DECISIONS = 100_000
-"""What the paper's total times come to at its steps a second."""
+"""The number of decisions in the paper's total times, at its decisions per second."""
 
 
 def measure(options: Options) -> Table:
@@ -40,12 +40,12 @@ def measure(options: Options) -> Table:
 
 
 def _row(name: str, options: Options, paper: dict[str, float]) -> dict[str, Any]:
-    batch = batch_of("paper")
+    batch = make_batch("paper")
     agents = {d: make_agent(name, latent_dim=d) for d in DIMENSIONS}
     updates: dict[str, Callable[[], object]] = {str(d): twice(agent, batch) for d, agent in agents.items()}
     distances = {d: agent.representation.distance for d, agent in agents.items()}
     heads = {
-        f"head {d}": in_a_turn(head_of_an_update(head, len(batch)))
+        f"head {d}": repeat_twice(make_head_update(head, len(batch)))
         for d, head in distances.items()
         if isinstance(head, Pamd)
     }
@@ -53,13 +53,13 @@ def _row(name: str, options: Options, paper: dict[str, float]) -> dict[str, Any]
     with ExitStack() as stack:
         runs: dict[str, Callable[[], object]] = {}
         for d in DIMENSIONS:
-            session = stack.enter_context(session_of(name, "paper", "sequential", options.threads, d, warm_up=2))
+            session = stack.enter_context(make_session(name, "paper", "sequential", options.threads, d, warm_up=2))
             runs[str(d)] = _decisions(session)
         whole = interleave(runs, options.repetitions)
     row: dict[str, Any] = {"method": name}
     row |= {f"update ms, d={d}": round(milliseconds(seconds[str(d)]) / 2, 1) for d in DIMENSIONS}
     row["slower"] = str(ratio(seconds["200"], seconds["50"]))
-    row["operations"] = round(counted(updates["200"]) / counted(updates["50"]), 2)
+    row["operations"] = round(count_operations(updates["200"]) / count_operations(updates["50"]), 2)
     row["by PAMD"] = ""
     if heads:
         added = [more - less for more, less in zip(seconds["head 200"], seconds["head 50"], strict=True)]
@@ -72,7 +72,7 @@ def _row(name: str, options: Options, paper: dict[str, float]) -> dict[str, Any]
 
 
 def _paper() -> dict[str, dict[str, float]]:
-    """Method -> the published change of its update time (`slower`) and of its total time (`total`)."""
+    """Return the published change of update time (`slower`) and total time (`total`) by method."""
     found = {(row.method, row.quantity, row.task): row.mean for row in load("table-scaling")}
     quantities = {"slower": "update time (ms)", "total": "total time (min)"}
     methods = dict.fromkeys(method for method, _, _ in found)
@@ -89,4 +89,4 @@ def _decisions(session: Any) -> Callable[[], object]:
         decide(session, clock)
         learn(session, clock)
 
-    return in_a_turn(once)
+    return repeat_twice(once)

@@ -1,4 +1,4 @@
-"""A long run on the toy: memory, open descriptors and threads must stay flat once it is warm."""
+"""A long run on toy. After a warm-up, memory, open file descriptors and threads must stay constant."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ from pamd.table import Table
 __all__ = ["measure"]
 
 SAMPLES = 200
-"""About so many readings of the process, evenly over the budget."""
+"""The approximate number of readings, evenly spaced over the budget."""
 WARM = 0.25
-"""The share of the budget after which nothing may grow: the replay is full and every part has run."""
+"""The share of the budget after which nothing may grow. By then the replay is full and every part has run."""
 _EPISODES_EVERY = 20
-"""Evaluations of a run."""
+"""The number of evaluations of the run."""
 COLUMNS = {"rss": "own memory MB", "descriptors": "open descriptors", "threads": "threads"}
 
 
 def measure(options: Options) -> Table:
-    """Train in a process of its own, and read /proc while it runs."""
+    """Train in a separate process and read /proc while it runs."""
     if not Path("/proc/self/fd").is_dir():
         raise ResourceError("bench soak reads /proc/PID, which this system does not have")
     warm_up()
@@ -43,7 +43,7 @@ def measure(options: Options) -> Table:
         f" and TensorBoard throughout; {len(readings)} readings, warm after {WARM:.0%}.",
         "slope: a straight line through the warm readings, times their number of decisions.",
     )
-    return Table.from_records("soak", "one long run: what it holds", rows, notes)
+    return Table.from_records("soak", "resources of one long run", rows, notes)
 
 
 def _words(runs: Path, decisions: int) -> list[str]:
@@ -72,22 +72,22 @@ def _words(runs: Path, decisions: int) -> list[str]:
 
 
 def _train(runs: Path, decisions: int) -> list[dict[str, Any]]:
-    """Readings of the process, each with the decision that its timing log had reached."""
+    """Return readings of the process, each with the last decision in its timing log."""
     process = Process(_words(runs, decisions), runs / "output")
     readings: list[dict[str, Any]] = []
     due = 0.0
     while process.wait(0.25) is None:
         at = _decisions(runs)
-        if due <= at < decisions:  # At the very end a video is encoded, by threads of its own.
+        if due <= at < decisions:  # At the end, a video is encoded in additional threads.
             readings.append({"decisions": at, **_read(process.pid)})
             due = at + decisions / SAMPLES
     if process.wait(0.0) != 0:
-        raise RunError(f"bench soak: the run failed: {process.said()[-2000:]}")
+        raise RunError(f"bench soak: the run failed: {process.read_output()[-2000:]}")
     return [reading for reading in readings if "rss" in reading]
 
 
 def _decisions(runs: Path) -> int:
-    """The newest row of timing.jsonl, of which the end is enough."""
+    """Return the decisions in the last row of timing.jsonl."""
     for path in runs.glob("*/timing.jsonl"):
         lines = path.read_bytes()[-1000:].splitlines(keepends=True)
         whole = [line for line in lines if line.startswith(b'{"decisions"') and line.endswith(b"\n")]
@@ -96,7 +96,7 @@ def _decisions(runs: Path) -> int:
 
 
 def _read(pid: int) -> dict[str, Any]:
-    """Memory that the process alone holds, in MB, its descriptors and threads. Empty where it has just ended."""
+    """Return the private memory of the process in MB, its file descriptors and its threads; empty if it has ended."""
     place = Path("/proc", str(pid))
     try:
         lines = (place / "status").read_text().splitlines()
@@ -127,7 +127,7 @@ def _row(key: str, title: str, readings: list[dict[str, Any]], warm: list[dict[s
 
 
 def _draw(readings: list[dict[str, Any]], path: Path) -> None:
-    """The three curves over decisions."""
+    """Draw the three curves over decisions."""
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(7, 6), layout="constrained")

@@ -1,4 +1,4 @@
-"""One update of the agent beside the research code's, at the paper's scale."""
+"""One update of the agent at paper scale, compared with a reference implementation."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from pamd.training import TrainConfig
 from pamd.training.allocator import keep_freed_memory, return_freed_memory
 from pamd.types import Batch
 
-__all__ = ["batch_of", "counted", "head_of_an_update", "in_a_turn", "make_agent", "measure", "twice"]
+__all__ = ["count_operations", "make_agent", "make_batch", "make_head_update", "measure", "repeat_twice", "twice"]
 
 METHODS = ("simsr+pamd", "dbc-det+pamd")
 TASK, ACTIONS = "cheetah_run", 6
@@ -30,13 +30,13 @@ TASK, ACTIONS = "cheetah_run", 6
 def measure(options: Options) -> Table:
     rows = [row for name in METHODS for row in _rows(name, options)]
     notes = (
-        "x yardstick: how many times faster than the research code's way, which runs in the same turns; "
+        "x reference: speedup over the reference implementation, measured in the same repetitions; "
         "median (quartiles) of the turns.",
         "of the limit: floating-point operations of this update at the rate of a 2048 x 2048 matrix product in the "
         "same turn. The sequential schedule needs more operations than the joint one, so compare times, not shares.",
         "of it the head: PAMD's forward on both sides, penalty, backward and Adam step, as a share of the update.",
         f"meters on top: what is read of the agent with every logged row, once in {TrainConfig.log_every} updates.",
-        "memory kept: the yardstick with our allocator setting, which research code does not have; the second ratio is"
+        "memory kept: the reference with our allocator setting, which research code does not have; the second ratio is"
         " to this row, and the less flattering one.",
         "A turn is two updates: the actor learns in every second one.",
     )
@@ -44,33 +44,33 @@ def measure(options: Options) -> Table:
 
 
 def _rows(name: str, options: Options) -> list[dict[str, Any]]:
-    batch = batch_of("paper")
+    batch = make_batch("paper")
     agents: dict[str, Any] = {
-        "yardstick": NaiveAgent(make_agent(name, "sequential")),
+        "reference": NaiveAgent(make_agent(name, "sequential")),
         "sequential": make_agent(name, "sequential"),
         "joint": make_agent(name, "joint"),
     }
     runs: dict[str, Callable[[], object]] = {key: twice(agent, batch) for key, agent in agents.items()}
-    kept = runs.pop("yardstick")
-    runs = {"yardstick": returning_memory(kept), "yardstick, memory kept": kept, **runs}
+    kept = runs.pop("reference")
+    runs = {"reference": returning_memory(kept), "reference, memory kept": kept, **runs}
     distance = agents["joint"].representation.distance
-    head = head_of_an_update(distance, len(batch))
-    runs |= {"head": in_a_turn(head), "product": matrix_product()}
+    head = make_head_update(distance, len(batch))
+    runs |= {"head": repeat_twice(head), "product": matrix_product()}
     given = (batch.obs, batch.action, batch.reward, batch.next_obs)
     runs["meters"] = lambda: read_meters(agents["joint"].representation, *given)
     seconds = interleave(runs, options.repetitions)
     rows = []
     for key in list(runs)[:4]:
-        operations = counted(runs[key])
+        operations = count_operations(runs[key])
         row = {"method": name, "schedule": key, "ms": round(milliseconds(seconds[key]) / 2, 1)}
         row |= {"best ms": round(500 * min(seconds[key]), 1)}
-        row["x yardstick"] = str(ratio(seconds["yardstick"], seconds[key]))
-        row["x yardstick, memory kept"] = str(ratio(seconds["yardstick, memory kept"], seconds[key]))
+        row["x reference"] = str(ratio(seconds["reference"], seconds[key]))
+        row["x reference, memory kept"] = str(ratio(seconds["reference, memory kept"], seconds[key]))
         row["GFLOP"] = round(operations / 2e9, 1)
         row["of the limit"] = str(limit(operations, seconds[key], seconds["product"]))
-        ours = not key.startswith("yardstick")
+        ours = not key.startswith("reference")
         row["of it the head, %"] = str(ratio(seconds["head"], seconds[key], 100)) if ours else ""
-        often = 2 / TrainConfig.log_every  # once in so many turns
+        often = 2 / TrainConfig.log_every  # the share of repetitions with a logged row
         row["meters on top, %"] = str(ratio(seconds["meters"], seconds[key], 100 * often)) if ours else ""
         rows.append(row)
     return rows
@@ -88,8 +88,8 @@ def make_agent(
     return Agent(config.agent, observation_shape=config.env.picture_shape, action_dim=ACTIONS, seed=0)
 
 
-def batch_of(scale: str) -> Batch:
-    """A batch of noise at a scale, in the memory layout that the replay gives: states and next states share frames."""
+def make_batch(scale: str) -> Batch:
+    """Make a batch of noise with the memory layout of the replay, in which states and next states share frames."""
     config = configure(TASK, scale=scale)
     draw, env, size = torch.Generator().manual_seed(0), config.env, config.learner.options.batch
     frames = torch.randint(
@@ -100,35 +100,35 @@ def batch_of(scale: str) -> Batch:
     return Batch(obs, action, torch.rand(size, generator=draw), next_obs, torch.ones(size))
 
 
-def counted(run: Callable[[], object]) -> float:
-    """Floating-point operations of the matrix products and convolutions in `run`."""
+def count_operations(run: Callable[[], object]) -> float:
+    """Count the floating-point operations of matrix products and convolutions in `run`."""
     fused = torch.ops.mkldnn._convolution_pointwise
-    with FlopCounterMode(display=False, custom_mapping={fused: _of_convolution}) as counter:
+    with FlopCounterMode(display=False, custom_mapping={fused: _count_convolution}) as counter:
         run()
     return float(counter.get_total_flops())
 
 
-def _of_convolution(x: Any, weight: Any, *_: Any, out_shape: Any = None, **__: Any) -> int:
-    """Twice the multiplications of a convolution by `weight`; arguments are shapes, as the counter gives them."""
+def _count_convolution(x: Any, weight: Any, *_: Any, out_shape: Any = None, **__: Any) -> int:
+    """Count two operations per multiplication of a convolution. All arguments are shapes, as the counter requires."""
     batch, out, height, width = out_shape
     return 2 * int(batch * height * width * out * math.prod(weight[1:]))
 
 
 def returning_memory(run: Callable[[], object]) -> Callable[[], None]:
-    """`run` under the C library's own rule for freed memory, as research code runs; ours keeps it."""
+    """Wrap `run` with the C library's default rule for freed memory, as in research code."""
 
-    def under_its_rule() -> None:
+    def wrapped() -> None:
         return_freed_memory()
         try:
             run()
         finally:
             keep_freed_memory()
 
-    return under_its_rule
+    return wrapped
 
 
-def head_of_an_update(distance: Distance[Any], batch: int) -> Callable[[], None]:
-    """What the distance does in one update: the target's side, its own side, penalty, backward, Adam."""
+def make_head_update(distance: Distance[Any], batch: int) -> Callable[[], None]:
+    """Return the work of the distance in one update: target, value, penalty, backward and Adam."""
     draw = torch.Generator().manual_seed(0)
     latents = [torch.randn(batch, distance.latent_dim, generator=draw) for _ in range(4)]
     target = torch.rand(batch, generator=draw)
@@ -136,20 +136,20 @@ def head_of_an_update(distance: Distance[Any], batch: int) -> Callable[[], None]
 
     def run() -> None:
         with torch.no_grad():
-            there = target + 0.99 * distance(latents[2], latents[3])
+            full_target = target + 0.99 * distance(latents[2], latents[3])
         z, z_prime = (x.detach().requires_grad_() for x in latents[:2])
         value, penalty, _ = distance.measure(z, z_prime, draw)
         optimiser.zero_grad()
-        ((value - there).square().mean() + penalty).backward()
+        ((value - full_target).square().mean() + penalty).backward()
         optimiser.step()
 
     return run
 
 
-def in_a_turn(run: Callable[[], object]) -> Callable[[], object]:
-    """`run` as often as a turn has updates: two, since the actor learns in every second one."""
+def repeat_twice(run: Callable[[], object]) -> Callable[[], object]:
+    """Call `run` twice per repetition, because the actor learns in every second update."""
     return lambda: (run(), run())
 
 
 def twice(agent: Any, batch: Batch) -> Callable[[], object]:
-    return in_a_turn(lambda: agent.update(batch))
+    return repeat_twice(lambda: agent.update(batch))

@@ -1,6 +1,6 @@
-"""Time to a return: training from pixels until a stated return, on stated tasks.
+"""Training time from pixels to a target return.
 
-`plan` has the tasks, settings and methods; `race` trains; `curve` reads the logs; `table` makes the rows of them.
+`plan` defines tasks, settings and methods, `race` trains, `curve` reads the logs, and `table` builds the table.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""From the logs of a run to the time of a return. Nothing is interpolated: times are those of evaluations."""
+"""Find the time to a target return in the logs of a run. Times are those of evaluations and are not interpolated."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pamd.report.logs import read_evaluations, read_timing
 __all__ = ["Outcome", "Point", "outcome", "points", "read_points"]
 
 _NOT_TRAINING = ("evaluation", "checkpoint")
-"""Sections of the clock that are no training."""
+"""Sections of the clock that do not count as training."""
 
 State = Literal["reached", "limit", "budget", "unfinished"]
 
@@ -20,38 +20,39 @@ class Point(NamedTuple):
     """An evaluation, and the training time before it."""
 
     seconds: float
-    """Wall time of training: without evaluations and checkpoints."""
+    """Wall time of training, without evaluations and checkpoints."""
     cpu_seconds: float
-    """Processor time of the process in these seconds."""
+    """CPU time of the process during these seconds."""
     decisions: int
     frames: int
     mean: float
-    """Return, the mean over the evaluation's episodes."""
+    """The mean return over the episodes of the evaluation."""
 
 
 class Outcome(NamedTuple):
-    """How a run ended, and where: at the evaluation that reached the return, else at the last one that counts."""
+    """The outcome of a run, at the evaluation that reached the target return or at the last one that counts."""
 
     state: State
     point: Point
     area: float
-    """Mean over the time limit of the return, cut off at the threshold; a run that reached it stays there."""
+    """The mean return over the time limit, clipped at the threshold. After reaching it, a run stays at the
+    threshold."""
 
     @property
     def over(self) -> bool:
-        """Whether there is nothing left to train."""
+        """Whether the run needs no further training."""
         return self.state != "unfinished"
 
 
 def read_points(run: Path) -> list[Point]:
-    """The evaluations of a run directory; empty where it has none yet."""
+    """Return the evaluations of a run directory; empty if it has none yet."""
     if not (run / "eval.jsonl").is_file() or not (run / "timing.jsonl").is_file():
         return []
     return points(read_evaluations(run / "eval.jsonl").rows, read_timing(run / "timing.jsonl").rows)
 
 
 def points(evaluations: Sequence[Mapping[str, Any]], timing: Sequence[Mapping[str, Any]]) -> list[Point]:
-    """Each evaluation with the training time of all rows of `timing` up to it."""
+    """Return each evaluation with the training time of all rows of `timing` up to it."""
     found, clock, cpu, before, row = [], 0.0, 0.0, 0.0, 0
     for evaluation in evaluations:
         while row < len(timing) and timing[row]["decisions"] <= evaluation["decisions"]:
@@ -64,7 +65,7 @@ def points(evaluations: Sequence[Mapping[str, Any]], timing: Sequence[Mapping[st
 
 
 def outcome(found: Sequence[Point], threshold: float, limit: float, budget: int) -> Outcome:
-    """Where the run first has the return `threshold`, if that is within `limit` seconds and `budget` decisions."""
+    """Find the first evaluation with at least the return `threshold`, within `limit` seconds and `budget` decisions."""
     if not found:
         return Outcome("unfinished", Point(0.0, 0.0, 0, 0, 0.0), 0.0)
     within = [point for point in found if point.seconds <= limit] or [found[0]]
@@ -80,7 +81,7 @@ def outcome(found: Sequence[Point], threshold: float, limit: float, budget: int)
 
 
 def _area(found: Sequence[Point], threshold: float, limit: float) -> float:
-    """The mean over [0, limit] of a step function: an evaluation's return holds until the next one."""
+    """Return the mean over [0, limit] of a step function that holds each return until the next evaluation."""
     ends = [*(point.seconds for point in found[1:]), limit]
     spans = [max(0.0, end - point.seconds) for point, end in zip(found, ends, strict=True)]
     return sum(span * min(point.mean, threshold) for span, point in zip(spans, found, strict=True)) / limit

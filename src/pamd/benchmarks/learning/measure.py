@@ -1,4 +1,4 @@
-"""`pamd bench learning`: train what is left, read every run, measure the reference implementation."""
+"""`pamd bench learning`: train the remaining runs, read all runs, and measure the reference implementation."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from pamd.benchmarks.learning.curve import Outcome, outcome, read_points
-from pamd.benchmarks.learning.plan import METHODS, SEEDS, SETTINGS, TASKS, check_names, config_of
+from pamd.benchmarks.learning.plan import METHODS, SEEDS, SETTINGS, TASKS, check_names, make_config
 from pamd.benchmarks.learning.race import train_all
 from pamd.benchmarks.learning.table import Entry, make_table
 from pamd.benchmarks.measure import Options, interleave
 from pamd.benchmarks.naive import NaiveAgent
-from pamd.benchmarks.update import batch_of, make_agent, twice
+from pamd.benchmarks.update import make_agent, make_batch, twice
 from pamd.configuration import split_name
 from pamd.errors import RunError
 from pamd.sweep import Job, jobs
@@ -27,12 +27,12 @@ RUNS = Path("runs/bench-learning")
 
 
 def measure(options: Options) -> Table:
-    """The table of all runs; those that are over are read, the others trained first."""
+    """Train all unfinished runs and return the table of all runs."""
     tasks, settings = options.tasks or tuple(TASKS), options.settings or tuple(SETTINGS)
     check_names(tasks, settings)
     methods, seeds, limit = options.methods or METHODS, options.seeds or SEEDS, 60 * options.limit_minutes
     planned = {
-        (task, setting, method, seed): config_of(task, setting, method, seed)
+        (task, setting, method, seed): make_config(task, setting, method, seed)
         for seed in seeds
         for task in tasks
         for setting in settings
@@ -43,14 +43,14 @@ def measure(options: Options) -> Table:
     def ending(job: Job) -> Outcome:
         return outcome(read_points(job.path), TASKS[job.config.env.task], limit, job.config.decisions)
 
-    # Two settings that are the same computation are one run.
+    # Two settings with the same computation share one run.
     once = list({job.name: job for job in made}.values())
     ended = train_all(once, cores(), lambda job: ending(job).over, lambda job: _sentence(ending(job)))
     if failed := [run for run in ended if run.state == "failed"]:
         raise RunError(f"bench learning: {failed[0].job.path} failed: {failed[0].error}")
     entries = [Entry(*key, ending(job)) for key, job in zip(planned, made, strict=True)]
     for job in once:
-        if ending(job).state == "reached":  # It takes most of the disk, and only training reads it.
+        if ending(job).state == "reached":  # The replay takes most of the disk space, and only training reads it.
             shutil.rmtree(job.path / "replay", ignore_errors=True)
     order = sorted(entries, key=lambda e: (tasks.index(e.task), settings.index(e.setting), methods.index(e.method)))
     return make_table(order, TASKS, limit, _update_seconds(methods, options.repetitions))
@@ -63,8 +63,8 @@ def _sentence(found: Outcome) -> str:
 
 
 def _update_seconds(methods: Sequence[str], repetitions: int) -> dict[str, float]:
-    """The time of one update of the reference implementation at the released settings, on one thread; it has SAC."""
-    batch, known = batch_of("paper"), [name for name in methods if split_name(name)[0] == "sac"]
+    """Return the time of one update of the reference implementation (SAC) at the released settings, on one thread."""
+    batch, known = make_batch("paper"), [name for name in methods if split_name(name)[0] == "sac"]
     with torch_threads(1):
         agents = {name: NaiveAgent(make_agent(name, fidelity="released")) for name in known}
         taken = interleave({name: twice(agent, batch) for name, agent in agents.items()}, repetitions)

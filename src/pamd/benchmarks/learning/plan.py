@@ -1,4 +1,4 @@
-"""What is trained: tasks with the return to reach, settings, methods. All of it is data."""
+"""The tasks with their target returns, settings and methods of the learning benchmark."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pamd.configuration import configure
 from pamd.errors import UnknownNameError
 from pamd.training import Runtime, TrainConfig
 
-__all__ = ["METHODS", "SEEDS", "SETTINGS", "TASKS", "check_names", "config_of"]
+__all__ = ["METHODS", "SEEDS", "SETTINGS", "TASKS", "check_names", "make_config"]
 
 TASKS: dict[str, float] = {
     "cartpole_swingup": 350.0,
@@ -16,7 +16,7 @@ TASKS: dict[str, float] = {
     "finger_spin": 400.0,
     "walker_walk": 400.0,
 }
-"""The return to reach: at least 40 % of the best of DrQ-v2, DreamerV3, TD-MPC2 and MR.Q at a million frames."""
+"""The target returns: at least 40% of the best of DrQ-v2, DreamerV3, TD-MPC2 and MR.Q at a million frames."""
 
 METHODS = ("sac", "dbc-det+pamd", "simsr+pamd")
 SEEDS = (0, 1, 2)
@@ -30,7 +30,7 @@ SETTINGS: dict[str, dict[str, Any]] = {
     },
     "cpu": {"scale": "cpu"},
 }
-"""Options of `configure`. "cpu-0.2" is the scale `cpu` of version 0.2.0, kept here as it was; "cpu" is today's."""
+"""Options of `configure`. "cpu-0.2" is the scale `cpu` of version 0.2.0; "cpu" is the current one."""
 
 _COMMON: dict[str, Any] = {
     "decisions": 100_000,
@@ -39,17 +39,17 @@ _COMMON: dict[str, Any] = {
     "checkpoint_every": 5_000,
     "log_every": 500,
 }
-"""Alike for every setting. A timing row must come with every evaluation."""
+"""Options shared by all settings. Every evaluation must have a timing row."""
 
 
-def config_of(task: str, setting: str, method: str, seed: int) -> TrainConfig:
-    """One run: one thread, no video. It ends when its time is over or the return is reached, not at its budget."""
+def make_config(task: str, setting: str, method: str, seed: int) -> TrainConfig:
+    """Return the config of one run with one thread and no video. It ends at the time limit or the target return."""
     runtime = Runtime(device="cpu", threads=1, video="off", tensorboard=False)
     return configure(task, method, seed=seed, runtime=runtime, **_COMMON, **SETTINGS[setting])
 
 
 def check_names(tasks: tuple[str, ...], settings: tuple[str, ...]) -> None:
-    """UnknownNameError where a task has no return to reach, or a setting is not one of these."""
+    """Raise UnknownNameError if a task has no target return or a setting is unknown."""
     for task in tasks:
         if task not in TASKS:
             raise UnknownNameError("task of bench learning", task, TASKS)

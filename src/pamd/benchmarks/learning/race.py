@@ -1,4 +1,4 @@
-"""Train runs until each is over: a backend of the sweep that ends a run as soon as nothing is left to learn of it."""
+"""A sweep backend that stops each run as soon as its outcome is known."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from pamd.sweep.job import Outcome as Ending
 __all__ = ["Race", "Reports", "train_all"]
 
 _LOOK_EVERY = 2.0
-"""Seconds between two looks at the logs."""
+"""Seconds between two checks of the logs."""
 
 
 class Race(Backend):
-    """Local processes. A run whose job is `over` is asked to write its checkpoint and end."""
+    """Runs local processes. A run whose job is `over` is asked to write a checkpoint and stop."""
 
     def __init__(self, resources: Resources, over: Callable[[Job], bool]) -> None:
         super().__init__(resources)
@@ -66,7 +66,7 @@ class Reports:
         self._describe = describe
 
     def show(self, runs: Sequence[Tracked]) -> None:
-        """Nothing is shown between the lines."""
+        """Show nothing between the lines."""
 
     def changed(self, run: Tracked) -> None:
         self.say(f"{run.job.label}: " + ("started" if run.state == "running" else self._end_of(run)))
@@ -75,14 +75,14 @@ class Reports:
         sys.stderr.write(message + "\n")
 
     def _end_of(self, run: Tracked) -> str:
-        # A run that was asked to end is "interrupted" for the sweep, which is what it is for here.
+        # The sweep reports a run that was asked to stop as "interrupted", which is the normal end here.
         return run.error if run.state in ("failed", "waiting") else self._describe(run.job)
 
 
 def train_all(
     jobs: Sequence[Job], workers: int, over: Callable[[Job], bool], describe: Callable[[Job], str]
 ) -> list[Tracked]:
-    """Train until every job is over; those that are over already are left alone."""
+    """Train until every job is over. Jobs that are already over are skipped."""
     left = [job for job in jobs if not over(job)]
     resources = Resources(workers=workers, threads=1)
     return Sweep(left, lambda: Race(resources, over), Reports(describe)).run()

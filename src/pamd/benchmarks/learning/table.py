@@ -1,4 +1,4 @@
-"""From the outcomes of runs to the table: one pure function."""
+"""Build the table of the learning benchmark from the outcomes of runs."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class Entry(NamedTuple):
 def make_table(
     entries: Sequence[Entry], thresholds: Mapping[str, float], limit: float, update_seconds: Mapping[str, float]
 ) -> Table:
-    """Rows by task, setting and method. `update_seconds`: of one update of the reference implementation, by method."""
+    """Return rows by task, setting and method. `update_seconds` is the time of one reference update by method."""
     rows = []
     for task in dict.fromkeys(entry.task for entry in entries):
         here = [entry for entry in entries if entry.task == task]
@@ -101,7 +101,7 @@ def _reference(method: str, entries: Sequence[Entry], update_seconds: Mapping[st
 
 
 def _time(one: Outcome, value: float) -> float:
-    """`value` of a run that reached the return; infinity for one that did not."""
+    """Return `value` if the run reached the target return; otherwise infinity."""
     return value if one.state == "reached" else math.inf
 
 

@@ -1,1 +1,1 @@
-"""What the reliability benchmarks share: small runs, faults, processes that are interrupted, and what they leave."""
+"""Utilities shared by the reliability benchmarks: small runs, faults, interrupted processes and their results."""

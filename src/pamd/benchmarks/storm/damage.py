@@ -1,4 +1,4 @@
-"""Damage to one file: what a disk, a sync tool or a hand may do to it."""
+"""Damage to one file, as caused by a disk, a sync tool or manual editing."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ __all__ = ["DAMAGES"]
 
 
 def _flip(path: Path) -> None:
-    """Change one bit in the middle of what the file holds. A replay holds its first rows; the rest is NULs."""
+    """Flip one bit in the middle of the written content. The unwritten rest of a replay file is NULs."""
     data = bytearray(path.read_bytes())
     held = len(bytes(data).rstrip(b"\0")) or min(len(data), 60)
     data[held // 2] ^= 1
@@ -32,7 +32,7 @@ def _pad(path: Path) -> None:
 
 
 def _zero(path: Path) -> None:
-    """As after a power failure on a file system that had only written the length."""
+    """Overwrite the file with NULs, as after a power failure when only the length was written."""
     path.write_bytes(bytes(path.stat().st_size))
 
 
@@ -45,13 +45,13 @@ def _repeat(path: Path) -> None:
 
 
 def _random(path: Path) -> None:
-    """Other bytes of the same length, the same ones at every call."""
+    """Overwrite the file with fixed pseudorandom bytes."""
     size = path.stat().st_size
     path.write_bytes((bytes(range(255, 0, -1)) * (size // 255 + 1))[:size])
 
 
 def _link(path: Path) -> None:
-    """The same content, but behind a symbolic link that leads out of the run directory."""
+    """Replace the file by a symbolic link to the same content outside the run directory."""
     elsewhere = path.parents[3] / f"elsewhere-{path.name}"
     shutil.move(path, elsewhere)
     path.symlink_to(elsewhere)
@@ -81,4 +81,4 @@ DAMAGES: dict[str, Callable[[Path], None]] = {
     "a link to nothing": _dangle,
     "a directory instead": _directory,
 }
-"""Each changes the file in place."""
+"""Functions that damage a file in place."""

@@ -1,6 +1,6 @@
-"""Faults inside a process: a kill at the n-th fsync or rename, or a disk that is full from the n-th write on.
+"""Fault injection: kill a process at the n-th fsync or rename, or simulate a full disk from the n-th write on.
 
-Only the child processes of the benchmark install them. The package itself has no hook.
+Faults are installed only in child processes of the benchmark. The package itself has no hooks.
 """
 
 from __future__ import annotations
@@ -21,17 +21,17 @@ _CALLS = {"fsync": ("fsync",), "rename": ("rename", "replace")}
 
 @dataclass(frozen=True)
 class Fault:
-    """What fails, and at which call."""
+    """The kind of fault and the call at which it occurs."""
 
     at: Literal["fsync", "rename", "write"]
     call: int
     """Counted from 1."""
     after: bool = False
-    """Whether a kill comes right after the call. Otherwise it comes right before."""
+    """Whether to kill right after the call instead of right before it."""
 
 
 def install(fault: Fault) -> None:
-    """Let this process suffer `fault`. It cannot be undone."""
+    """Install `fault` in this process. This cannot be undone."""
     if fault.at == "write":
         _fill_disk(_Disk(fault.call))
         return
@@ -45,7 +45,7 @@ class _Counter:
         self._left = call
 
     def reached(self) -> bool:
-        """Count one call, and say whether it is the one."""
+        """Count one call and return whether it is the one that fails."""
         self._left -= 1
         return self._left == 0
 
@@ -64,7 +64,7 @@ def _deadly(plain: Callable[..., Any], counter: _Counter, after: bool) -> Callab
 
 
 class _Disk:
-    """It takes half of the n-th write, and nothing from then on."""
+    """A full disk. It accepts half of the n-th write and nothing after that."""
 
     def __init__(self, call: int) -> None:
         self._counter = _Counter(call)
@@ -78,12 +78,12 @@ class _Disk:
         self._full = True
         half = memoryview(data).cast("B")
         half = half[: len(half) // 2]
-        # As the system does: what still fits is written, and only the next call fails.
+        # Like the operating system, write what still fits. Only the next call fails.
         return plain(half) if half else self.write(plain, data)
 
 
 def _fill_disk(disk: _Disk) -> None:
-    """Send every write of this process through `disk`."""
+    """Route all writes of this process through `disk`."""
     plain_open, plain_pwrite = builtins.open, os.pwrite
 
     class Raw(io.FileIO):
@@ -91,7 +91,7 @@ def _fill_disk(disk: _Disk) -> None:
             return disk.write(super().write, data)
 
     def opened(file: Any, mode: str = "r", *args: Any, **kwargs: Any) -> Any:
-        # A text file keeps its own path: the package writes bytes only.
+        # Text files are not affected, because the package writes only bytes.
         if "b" not in mode or not set(mode) & set("wax+"):
             return plain_open(file, mode, *args, **kwargs)
         raw = Raw(file, mode.replace("b", ""), closefd=kwargs.get("closefd", True), opener=kwargs.get("opener"))

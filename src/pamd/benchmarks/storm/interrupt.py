@@ -1,4 +1,4 @@
-"""One life of a run: from the start of a process to its end, by an interruption or by itself."""
+"""Start one process of a run, interrupt it, and check how it ends."""
 
 from __future__ import annotations
 
@@ -27,19 +27,19 @@ KINDS: dict[Kind, tuple[int, ...]] = {
     "rename": (-signal.SIGKILL,),
     "full disk": (2,),
 }
-"""The interruptions, each with the exit codes that it may lead to. A paused process goes on."""
+"""The interruptions and their allowed exit codes. A paused process continues."""
 
 _SIGNALS: tuple[Kind, ...] = ("SIGKILL", "SIGTERM", "SIGINT twice", "STOP/CONT")
 _CALLS: dict[Kind, int] = {"fsync": 40, "rename": 10, "full disk": 40}
-"""A fault comes at a call between the first and this one: about two checkpoints of a run."""
+"""The last call at which a fault can occur, after about two checkpoints."""
 HANGS_SECONDS = 1800.0
-"""A process that has not ended by then hangs, however busy the machine is."""
+"""A process that has not ended after this time is considered hung, even on a busy machine."""
 _TRACEBACK = "Traceback (most recent call last)"
 
 
 @dataclass(frozen=True)
 class Pace:
-    """Seconds that a run takes where nothing interrupts it."""
+    """The timing of an uninterrupted run in seconds."""
 
     startup: float
     """From the start of a process to its first decision."""
@@ -47,7 +47,7 @@ class Pace:
     """From one checkpoint to the next."""
 
     def moment(self, rng: np.random.Generator) -> float:
-        """When to interrupt: now and then in the startup, mostly before the second checkpoint."""
+        """Draw the time of an interruption: sometimes during startup, mostly before the second checkpoint."""
         if rng.random() < 0.2:
             return rng.uniform(0.0, self.startup)
         return self.startup + rng.uniform(0.0, 2 * self.checkpoint)
@@ -58,13 +58,13 @@ class Pace:
 
 @dataclass(frozen=True)
 class Life:
-    """How a process ended, and by what."""
+    """The end of a process and its cause."""
 
     kinds: tuple[Kind, ...]
-    """The interruptions that came before it ended: any number of pauses, then at most one more."""
+    """The interruptions before the end: any number of pauses, and at most one other."""
     code: int
     problem: str | None
-    """What should not have happened: a traceback, an exit code that no interruption explains, or no end at all."""
+    """A failure: a traceback, an unexpected exit code, or a process that does not end."""
 
 
 def live(words: Sequence[str], output: Path, rng: np.random.Generator, pace: Pace, *, fork: bool) -> Life:
@@ -73,15 +73,17 @@ def live(words: Sequence[str], output: Path, rng: np.random.Generator, pace: Pac
     kind = kinds[rng.integers(len(kinds))]
     fault = _fault(kind, rng) if kind in _CALLS else None
     process = Process(words, output, fault, fork=fork)
-    came = [] if fault else _signal(process, kind, rng, pace)
+    interruptions = [] if fault else _signal(process, kind, rng, pace)
     code = process.wait(HANGS_SECONDS)
     if code is None:
         process.send(signal.SIGKILL)
         process.wait(HANGS_SECONDS)
-        return Life(tuple(came), -signal.SIGKILL, f"no end within {HANGS_SECONDS:.0f} s after {came or kind}")
+        return Life(
+            tuple(interruptions), -signal.SIGKILL, f"no end within {HANGS_SECONDS:.0f} s after {interruptions or kind}"
+        )
     if fault and code != 0:
-        came = [kind]
-    return Life(tuple(came), code, _problem(came, code, process.said()))
+        interruptions = [kind]
+    return Life(tuple(interruptions), code, _problem(interruptions, code, process.read_output()))
 
 
 def _fault(kind: Kind, rng: np.random.Generator) -> Fault:
@@ -92,38 +94,38 @@ def _fault(kind: Kind, rng: np.random.Generator) -> Fault:
 
 
 def _signal(process: Process, kind: Kind, rng: np.random.Generator, pace: Pace) -> list[Kind]:
-    """Send what `kind` says, unless the process ends before; the interruptions that were sent."""
-    came: list[Kind] = []
+    """Send the signals of `kind` unless the process ends before. Returns the interruptions that were sent."""
+    interruptions: list[Kind] = []
     while process.wait(pace.moment(rng)) is None:
-        came.append(kind)
+        interruptions.append(kind)
         if kind != "STOP/CONT":
             break
         process.send(signal.SIGSTOP)
         time.sleep(rng.uniform(0.0, 0.1))
         process.send(signal.SIGCONT)
         kind = _SIGNALS[rng.integers(len(_SIGNALS))]
-    if not came or came[-1] == "STOP/CONT":
-        return came
+    if not interruptions or interruptions[-1] == "STOP/CONT":
+        return interruptions
     if kind == "SIGKILL":
         process.send(signal.SIGKILL)
     elif kind == "SIGTERM":
         process.send(signal.SIGTERM)
     else:
         process.send(signal.SIGINT)
-        # Some second signals come at once, some when the first one is being obeyed, some too late.
+        # The second signal may arrive immediately, while the first is handled, or too late.
         if process.wait(rng.choice([0.0, 0.02, 0.1])) is None:
             process.send(signal.SIGINT)
-    return came
+    return interruptions
 
 
-def _problem(came: Sequence[Kind], code: int, said: str) -> str | None:
-    explained = (0, *(KINDS[came[-1]] if came else ()))
-    if code in explained and (_TRACEBACK not in said or _interpreter_interrupted(came, said)):
+def _problem(interruptions: Sequence[Kind], code: int, output: str) -> str | None:
+    allowed = (0, *(KINDS[interruptions[-1]] if interruptions else ()))
+    if code in allowed and (_TRACEBACK not in output or _interpreter_interrupted(interruptions, output)):
         return None
-    return f"exit code {code} after {', '.join(came) or 'no interruption'}: {said[-2000:].strip()}"
+    return f"exit code {code} after {', '.join(interruptions) or 'no interruption'}: {output[-2000:].strip()}"
 
 
-def _interpreter_interrupted(came: Sequence[Kind], said: str) -> bool:
-    """Whether SIGINT met Python itself, before the command began or after it ended: only Python can speak then."""
-    last = said.rstrip(": \n").endswith("KeyboardInterrupt")
-    return list(came[-1:]) == ["SIGINT twice"] and said.count(_TRACEBACK) == 1 and last
+def _interpreter_interrupted(interruptions: Sequence[Kind], output: str) -> bool:
+    """Return whether SIGINT interrupted the interpreter itself, before the command began or after it ended."""
+    last = output.rstrip(": \n").endswith("KeyboardInterrupt")
+    return list(interruptions[-1:]) == ["SIGINT twice"] and output.count(_TRACEBACK) == 1 and last

@@ -1,4 +1,4 @@
-"""The mutations of a run directory, each with what a resume must do about it."""
+"""Mutations of a run directory and the expected outcome of a resume."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ __all__ = ["NEWEST", "OLDER", "Mutation", "Outcome", "mutations"]
 Outcome = Literal["resumes", "refused"]
 
 NEWEST, OLDER = "checkpoints/000000060", "checkpoints/000000056"
-"""The two checkpoints of the run that is mutated."""
+"""The two checkpoints of the mutated run."""
 
 _CHECKPOINT = ("tensors.safetensors", "state.json", "complete.json")
 _LOGS = ("train.jsonl", "eval.jsonl", "timing.jsonl")
@@ -34,11 +34,11 @@ class Mutation:
     what: str
     expected: Outcome
     apply: Callable[[Path], None]
-    """It is called with the run directory."""
+    """A function of the run directory that applies the mutation."""
 
 
 def mutations() -> list[Mutation]:
-    """All of them: every damage to every file, and changes that leave each file well-formed."""
+    """Return all mutations: every damage to every file, and edits that keep each file well-formed."""
     return [*_damages(), *_edits(), *_exchanges()]
 
 
@@ -55,15 +55,19 @@ _HARMLESS = {
     # Only the end of the last line is lost.
     ("config.json", "last byte lost"),
     ("replay/replay.json", "last byte lost"),
-    # It holds nothing else: no episode of the toy terminates.
+    # The file contains only NULs anyway, because no episode of toy terminates.
     ("replay/terminated.u8", "overwritten with NULs"),
-    # What a log holds beyond the checkpoint is cut off, as after a kill.
+    # A resume drops log content after the checkpoint, as after a kill.
     *((log, what) for log in _LOGS for what in ("padded with 4096 NULs", "written twice")),
 }
 
 
 def _expected(file: str, what: str) -> Outcome:
-    """A checkpoint gives way to the other one; status and versions tell, and decide nothing; the rest is refused."""
+    """Return the expected outcome.
+
+    A damaged checkpoint is replaced by the other one. Status and versions are only informative. Any other damage is
+    refused.
+    """
     if file in ("status.json", "versions.json"):
         return "refused" if what == "a directory instead" else "resumes"
     return "resumes" if file.startswith("checkpoints") or (file, what) in _HARMLESS else "refused"
@@ -74,7 +78,7 @@ def _at(file: str, damage: Callable[[Path], None], run: Path) -> None:
 
 
 def _edits() -> Iterator[Mutation]:
-    """JSON that is still JSON."""
+    """Return edits that keep the files valid JSON."""
     yield _edit("config.json", "seed", 5, "refused")
     yield _edit("config.json", "learner.options.batch", 4, "refused")
     yield _edit("config.json", "replay.capacity", 44, "refused")
@@ -113,7 +117,7 @@ def _write(path: Path, text: str) -> None:
 
 
 def _exchanges() -> Iterator[Mutation]:
-    """Whole files and directories that are missing, or stand where others belong."""
+    """Return mutations that remove or exchange whole files and directories."""
     gone: dict[str, Outcome] = {NEWEST: "resumes", OLDER: "resumes", "replay": "refused"}
     for place, expected in gone.items():
         yield Mutation(place, "deleted", expected, functools.partial(_at, place, shutil.rmtree))

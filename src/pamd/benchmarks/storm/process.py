@@ -1,7 +1,7 @@
-"""Processes of the `pamd` command: forked from this one, which has imported everything already, or started anew.
+"""Run the `pamd` command in forked or new processes.
 
-A forked process begins within milliseconds where a new one imports for seconds. This process never starts OpenGL or a
-thread pool of torch: neither survives a fork.
+A forked process starts within milliseconds, because everything is already imported; a new one takes seconds. The parent
+process never starts OpenGL or a torch thread pool, because neither survives a fork.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _IMPORTED = (
     "pamd.training.loop",
     "pamd.envs.dmc",
     "pamd.envs.toy",
-    "torch._dynamo",  # An optimiser imports it.
+    "torch._dynamo",  # Imported by optimizers.
     "safetensors.torch",
     "tensorboard.summary.writer.record_writer",
     "tensorboard.compat.proto.event_pb2",
@@ -40,14 +40,14 @@ _POLL_SECONDS = 0.003
 
 
 def warm_up() -> None:
-    """Import what every `pamd train` imports, except for MuJoCo, which starts OpenGL."""
+    """Import everything that `pamd train` imports except MuJoCo, which starts OpenGL."""
     for module in _IMPORTED:
         importlib.import_module(module)
     configure("toy", "simsr+pamd")  # Imports the parts of an agent.
 
 
 class Process:
-    """One `pamd` command. What it prints goes to the file `output`."""
+    """One `pamd` command. Its output is written to the file `output`."""
 
     def __init__(self, words: Sequence[str], output: Path, fault: Fault | None = None, *, fork: bool = True) -> None:
         self.output = output
@@ -55,7 +55,7 @@ class Process:
         self.pid = _fork(words, output, fault) if fork else _spawn(words, output)
 
     def wait(self, seconds: float) -> int | None:
-        """The exit code, or minus the number of the signal that ended it; None while it still runs after `seconds`."""
+        """Return the exit code, or the negative signal number; None if it is still running after `seconds`."""
         deadline = time.monotonic() + seconds
         while self._code is None:
             pid, status = os.waitpid(self.pid, os.WNOHANG)
@@ -71,8 +71,8 @@ class Process:
         if self._code is None:
             os.kill(self.pid, number)
 
-    def said(self) -> str:
-        """What it has printed."""
+    def read_output(self) -> str:
+        """Return the output so far."""
         return self.output.read_text(errors="replace")
 
 
@@ -97,12 +97,12 @@ def _fork(words: Sequence[str], output: Path, fault: Fault | None) -> int:
             install(fault)
         code = _command(words)
     finally:
-        # Never back into the loop of the parent, whatever came.
+        # Never return to the code of the parent.
         os._exit(code)
 
 
 def _command(words: Sequence[str]) -> int:
-    """What `python -m pamd WORDS` does; the exit code."""
+    """Run `python -m pamd WORDS` in this process and return the exit code."""
     sys.argv = ["pamd", *words]
     try:
         runpy.run_module("pamd", run_name="__main__", alter_sys=True)

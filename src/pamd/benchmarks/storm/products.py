@@ -1,4 +1,4 @@
-"""What a finished run leaves that must not depend on interruptions, as bytes."""
+"""The bytes of a finished run that must not depend on interruptions."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from pamd.training import checkpoint
 __all__ = ["differing", "products"]
 
 _STEP = ("actions", "rewards", "terminated")
-"""Columns about the step that was taken from a frame: none yet was taken from the newest."""
+"""Columns of the step after a frame. The newest frame has no step yet."""
 
 
 def products(run: Path) -> dict[str, bytes]:
-    """Config, logs, the last checkpoint, the replay's window and the videos. Whatever a clock says is left out."""
+    """Return config, logs, the last checkpoint, the replay's window and the videos, without wall-clock times."""
     found = {name: (run / name).read_bytes() for name in ("config.json", "train.jsonl", "eval.jsonl")}
     found["timing.jsonl"] = _without_clock(run / "timing.jsonl")
     last = _last(run / "checkpoints")
@@ -39,7 +39,7 @@ def _last(checkpoints: Path) -> Path:
 
 
 def differing(one: dict[str, bytes], other: dict[str, bytes]) -> dict[str, int]:
-    """How many bytes of each file differ; a file or a byte that only one has counts. Equal files are left out."""
+    """Return the number of different or missing bytes of each file that differs."""
     names = {**one, **other}
     counts = {name: _count(one.get(name, b""), other.get(name, b"")) for name in names}
     return {name: count for name, count in counts.items() if count or (name in one) != (name in other)}
@@ -52,7 +52,7 @@ def _count(one: bytes, other: bytes) -> int:
 
 
 def _without_clock(path: Path) -> bytes:
-    """The budget of every row: the rest of timing.jsonl are times."""
+    """Return the budget of every row. The rest of timing.jsonl is times."""
     rows = [json.loads(line) for line in path.read_bytes().splitlines()]
     return json.dumps([[row[name] for name in ("decisions", "frames", "updates")] for row in rows]).encode()
 
@@ -64,7 +64,7 @@ def _state(path: Path) -> bytes:
 
 
 def _replay(directory: Path) -> dict[str, bytes]:
-    """The rows of every column that can still be sampled. What other rows hold does not matter."""
+    """Return the rows of every column that can be sampled. Other rows do not matter."""
     manifest = Manifest.load(directory)
     layout, written = manifest.layout, manifest.state.written
     window: NDArray[np.int64] = np.arange(max(0, written - layout.capacity), written)

@@ -1,4 +1,4 @@
-"""The runs that are interrupted: small, but with every storage, both learners and moving backgrounds."""
+"""The interrupted runs. They are small, but cover all storages, both learners and moving backgrounds."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ __all__ = ["CHECKPOINT_EVERY", "DECISIONS", "SCENARIOS", "Scenario"]
 DECISIONS = 120
 CHECKPOINT_EVERY = 4
 CAPACITY = 45
-"""Less than half of the frames of a run, so that the replay overwrites frames and a resume depends on its margin."""
+"""The replay capacity, less than half of the frames of a run, so that frames are overwritten."""
 
 _SIZES = (
     "learner.batch=8",
@@ -36,7 +36,7 @@ class Scenario:
 
     @property
     def most(self) -> int:
-        """Interruptions of one run. A start of MuJoCo and OpenGL takes several times as long as one of the toy."""
+        """The maximum number of interruptions per run. MuJoCo and OpenGL start several times slower than toy."""
         return 60 if self.task.startswith("toy") else 12
 
     @property
@@ -44,7 +44,7 @@ class Scenario:
         return " ".join([self.task, self.method, self.storage, *([self.background] if self.background else [])])
 
     def words(self, runs: Path, decisions: int = DECISIONS) -> list[str]:
-        """The words of `pamd` that start this run, or continue it, below `runs`."""
+        """Return the arguments of `pamd` that start or continue this run in `runs`."""
         options = {
             "--method": self.method,
             "--scale": "smoke",
@@ -78,4 +78,4 @@ SCENARIOS = (
     Scenario("toy", "mmap", "drqv2", "paper-video"),
     Scenario("cheetah_run", "compressed", "deepmdp", "paper-video"),
 )
-"""Run number i is scenario i modulo their number."""
+"""Run number i uses scenario i modulo the number of scenarios."""
