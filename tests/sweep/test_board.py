@@ -49,7 +49,7 @@ def test_state_progress_return_and_time_left(terminal: bool, tmp_path: Path, mon
     # 15,000 are left. 1,000 took the 200 s since the first look; lines begin to look 100 s later.
     assert ("50 min" in text) if terminal else ("25 min" in text)
     assert "1 running, 1 waiting, 1 finished" in text
-    assert "left in all" in text
+    assert "left in total" in text
 
 
 def test_changes_are_said_once_with_their_reason(tmp_path: Path) -> None:

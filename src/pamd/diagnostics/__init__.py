@@ -1,6 +1,6 @@
-"""Does the distance shape the encoder? Instruments for your own runs, and for exact ground truth.
+"""Diagnostics of runs and of exact ground truth: does the distance shape the encoder?
 
-Every instrument returns a frozen dataclass. `save` writes it to files, and `pamd.report.diagnostics.draw` draws them.
+Each diagnostic returns a frozen dataclass. `save` writes it to files, and `pamd.report.diagnostics.draw` draws them.
 """
 
 from __future__ import annotations

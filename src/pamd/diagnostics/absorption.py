@@ -1,4 +1,4 @@
-"""One number per distance: how much of what an encoder could learn from the residual the head takes for itself."""
+"""The absorption ratio: the share of the residual that the distance head removes without training the encoder."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from typing import Protocol
 __all__ = ["Absorption", "absorption", "absorption_ratio"]
 
 TAIL = 0.1
-"""The last tenth of a curve's points is its end: a single point is noise."""
+"""The end of a curve is the mean of its last tenth, because single points are noisy."""
 
 _FLOOR = 1e-12
-"""Residuals below this are the same: rounding, not fitting."""
+"""Residuals below this are considered equal, because they are rounding errors."""
 
 
 class _Curve(Protocol):
@@ -32,30 +32,30 @@ class _Curve(Protocol):
 
 @dataclass(frozen=True)
 class Absorption:
-    """Means over seeds; errors are standard errors of them (0 for one seed)."""
+    """Means over seeds with standard errors (0 for one seed)."""
 
     distance: str
     seeds: int
     initial: float
-    """Residual before the first step, the same for both encoders."""
+    """The residual before the first step, which is the same for both encoders."""
     frozen: float
-    """At the end, encoder frozen."""
+    """The final residual with a frozen encoder."""
     trainable: float
     ratio: float
-    """`absorption_ratio`, mean over seeds"""
+    """The mean `absorption_ratio` over seeds."""
     ratio_error: float
     relative_ratio: float
-    """The same of residual / mean squared target, which does not rise as the target grows"""
+    """The same for residual / mean squared target, which is independent of the scale of the target."""
     relative_ratio_error: float
     level: float
-    """trainable / frozen, geometric mean: 1 if the encoder adds nothing"""
+    """The geometric mean of trainable / frozen; 1 if training the encoder does not help."""
 
 
 def absorption_ratio(initial: float, frozen: float, trainable: float) -> float:
-    """ln(initial / frozen) / ln(initial / trainable), held in [0, 1].
+    """Return ln(initial / frozen) / ln(initial / trainable), clipped to [0, 1].
 
-    The share of the reduction of the residual, in orders of magnitude, that is reached with the encoder frozen: 0 where
-    the head alone reduces nothing (a constant distance), 1 if training the encoder adds nothing to it.
+    This is the share of the residual reduction, in orders of magnitude, that is reached with a frozen encoder. It is 0
+    if the head alone reduces nothing (a constant distance), and 1 if training the encoder does not help.
     """
     initial, frozen, trainable = (max(x, _FLOOR) for x in (initial, frozen, trainable))
     by_head, by_both = math.log(initial / frozen), math.log(initial / trainable)
@@ -65,7 +65,7 @@ def absorption_ratio(initial: float, frozen: float, trainable: float) -> float:
 
 
 def absorption(distance: str, curves: Sequence[_Curve]) -> Absorption | None:
-    """Over the seeds for which `distance` has both curves; None if there is none."""
+    """Return the absorption of `distance` over the seeds that have both curves; None if there are none."""
     found = {(c.encoder, c.seed): c for c in curves if c.distance == distance}
     seeds = sorted(seed for encoder, seed in found if encoder == "frozen" and ("trainable", seed) in found)
     if not seeds:

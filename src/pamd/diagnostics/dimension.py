@@ -1,7 +1,7 @@
-"""How many dimensions does a distance need to hold an exact metric within a given distortion?
+"""Find the dimension that a distance needs to embed an exact metric with a given distortion.
 
-The encoder is a table, trained with the distance on all pairs. The answer is set against the size of the metric itself:
-its effective and its doubling dimension.
+The encoder is a table that is trained together with the distance on all pairs. The result is compared with the
+effective dimension and the doubling dimension of the metric.
 """
 
 from __future__ import annotations
@@ -42,15 +42,15 @@ _PLANS = {
 
 @dataclass(frozen=True)
 class Need:
-    """What a distance needs for a metric."""
+    """The dimension that a distance needs for a metric."""
 
     mdp: str
     metric: str
     distance: str
     dimension: int | None
-    """The smallest dimension tried whose distortion is small enough; None if none is."""
+    """The smallest tested dimension with a sufficiently small distortion; None if there is none."""
     distortion: float
-    """The distortion there, or the smallest that was found."""
+    """The distortion at that dimension, or the smallest distortion found."""
 
 
 @dataclass(frozen=True)
@@ -59,18 +59,18 @@ class Dimension:
     spaces: tuple[Space, ...]
     cells: tuple[Need, ...]
     rank_correlation: dict[str, float]
-    """By distance: of the dimension needed with the effective dimension; "none" counts as more than any."""
+    """By distance, the rank correlation of the needed dimension and the effective dimension. None counts as largest."""
 
 
 def varied_mdps() -> dict[str, FiniteMDP]:
-    """Twenty-two MDPs of many dimensions: garnets of several branchings, and grids of two discounts."""
+    """Return 22 MDPs of various dimensions: garnets with several branchings, and grids with two discounts."""
     rng = np.random.default_rng(0)
     garnets = {
         f"garnet {states}-{branching}": truth.garnet(states, 2, branching, rng=rng)
         for states in (8, 11)
         for branching in (1, 2, 3, 5, 7)
     }
-    # Under the uniform policy a slip changes nothing; another discount does.
+    # Under the uniform policy, a slip has no effect, but the discount does.
     grids = {
         f"{name}, gamma {gamma}": truth.grid_world(plan, gamma=gamma)
         for name, plan in _PLANS.items()
@@ -93,9 +93,9 @@ def dimension(
     progress: Progress = quiet,
     interrupted: bool = False,
 ) -> Dimension:
-    """The dimension that each distance (default: every one) needs for a distortion of at most `within`.
+    """Find the dimension that each distance (default: all) needs for a distortion of at most `within`.
 
-    With `out`, finished fits are stored there and not computed again. `interrupted`: return only the stored fits.
+    With `out`, finished fits are stored there and not recomputed. With `interrupted`, only stored fits are returned.
     """
     check_whole("dimension", "seeds", seeds, 1)
     check_whole("dimension", "steps", steps, 1)
@@ -141,7 +141,7 @@ def _needs(
     steps: int,
     learning_rate: float,
 ) -> list[Need]:
-    """What the distance called `name` needs for each metric. Dimensions are tried from the smallest on."""
+    """Find the dimension that the distance `name` needs for each metric, in increasing order of dimension."""
     needs = {key: Need(*key, name, None, float("inf")) for key in tables}
     for d in dimensions:
         left = [key for key, need in needs.items() if need.dimension is None]
@@ -150,7 +150,7 @@ def _needs(
         try:
             head = match(name, d)
         except ConfigError:
-            continue  # it has no form in so few dimensions
+            continue  # The distance does not exist in so few dimensions.
         found = least_distortions(
             [tables[key] for key in left], head, d,
             within=within, seeds=seeds, steps=steps, learning_rate=learning_rate,

@@ -1,8 +1,8 @@
-"""Ground truth: which distance can hold an exact behavioral metric, in how many dimensions, and with whose help?
+"""Embed exact behavioral metrics with each distance.
 
-The encoder is a table, one latent vector per state: nothing stands between the distance and the metric. Trainable, it
-shows what the distance can express; frozen at random vectors, what its head can do alone. Some pairs are held out of
-the fit: a head that merely remembers pairs is found out there.
+The encoder is a table with one latent vector per state, so that nothing but the distance limits the fit. A trained
+table shows what the distance can express; a table frozen at random vectors shows what its head can do alone. Some pairs
+are held out of the fit to detect heads that only memorize pairs.
 """
 
 from __future__ import annotations
@@ -34,10 +34,11 @@ __all__ = ["Cell", "Exact", "distortion", "embed", "exact", "relative_residual",
 DISTANCE_NAMES = ("l2", "cosine", "mico", "diagonal", "adaptive-diagonal", "pamd", "mlp")
 DIMENSIONS = (2, 4, 8, 16, 32)
 METRICS = ("bisimulation", "mico")
-"""Those that are embedded unless others are named; `pamd.exact.METRICS` has all of them."""
+"""The default metrics. `pamd.exact.METRICS` contains all of them."""
 START = 2.0
-"""How far apart, typically, random latents are at first; the metric's mean is 1. Far larger, a norm is caught in bad
-minima; smaller, a trace-normalized form, which never exceeds the norm, could not reach the metric's maximum."""
+"""The typical initial distance between random latents; the mean of the metric is 1. If it is much larger, a norm ends
+in bad minima. If it is smaller, a trace-normalized form, which never exceeds the norm, cannot reach the metric's
+maximum."""
 _GRID = """
     .....
     .##..
@@ -57,12 +58,12 @@ class Cell:
     encoder: Literal["frozen", "trainable"]
     seed: int
     distortion: float
-    """max(d / D) / min(d / D) over pairs with D > 0: 1 is perfect, infinity where some d is not above 0"""
+    """max(d / D) / min(d / D) over pairs with D > 0. 1 is perfect; infinity if some d is not above 0."""
     rank_correlation: float
     residual: float
-    """`relative_residual` of the pairs that were fitted"""
+    """`relative_residual` of the fitted pairs"""
     held_out: float
-    """`relative_residual` of the pairs that were not"""
+    """`relative_residual` of the held-out pairs"""
 
 
 @dataclass(frozen=True)
@@ -72,11 +73,11 @@ class Exact:
     """"mdp metric" -> [S, S], mean 1 off the diagonal"""
     cells: tuple[Cell, ...]
     spaces: tuple[Space, ...] = ()
-    """How large each metric is."""
+    """The size of each metric."""
 
 
 def distortion(d: Array, D: Array) -> float:
-    """How far d is from a multiple of D, at worst: max(d / D) / min(d / D) where D > 0. d, D: [P]."""
+    """Return the distortion max(d / D) / min(d / D) over pairs with D > 0. d, D: [P]."""
     positive = 1e-9 * max(float(D.max(initial=0.0)), 1e-300) < D
     ratio = d[positive] / D[positive]
     if not len(ratio):
@@ -85,9 +86,10 @@ def distortion(d: Array, D: Array) -> float:
 
 
 def relative_residual(d: Array, D: Array) -> float:
-    """min over c of |c d - D|^2 / |D - mean D|^2: the error that no change of scale removes. d, D: [P].
+    """Return the scale-invariant error min over c of |c d - D|^2 / |D - mean D|^2. d, D: [P].
 
-    1 is what a constant distance has: the metric of an MDP may be nearly constant, and then |D|^2 flatters everything.
+    A constant distance has 1. The variance is used instead of |D|^2, because the metric of an MDP may be nearly
+    constant.
     """
     error = float(D @ D) - (float(d @ D) ** 2 / float(d @ d) if d.any() else 0.0)
     spread = float(np.square(D - D.mean()).sum())
@@ -95,7 +97,7 @@ def relative_residual(d: Array, D: Array) -> float:
 
 
 def standard_mdps() -> dict[str, FiniteMDP]:
-    """A random MDP without structure, and a grid with walls and a goal."""
+    """Return a random MDP and a grid with walls and a goal."""
     return {
         "garnet": truth.garnet(20, rng=np.random.default_rng(0)),
         "grid": truth.grid_world(_GRID, slip=0.1),
@@ -103,8 +105,8 @@ def standard_mdps() -> dict[str, FiniteMDP]:
 
 
 def metric_of(mdp: FiniteMDP, metric: str) -> Array:
-    """[S, S] with mean 1 off the diagonal: one of `pamd.exact.METRICS`, under the uniform policy."""
-    # Optimal transport is slow, and what it gives is embedded far less exactly than this.
+    """Return one of `pamd.exact.METRICS` under the uniform policy, [S, S] with mean 1 off the diagonal."""
+    # Optimal transport is slow, and embeddings are far less accurate than this tolerance.
     D = truth.metric(metric, mdp, tolerance=1e-4 if "bisimulation" in metric else 1e-9)
     scale = D[~np.eye(len(D), dtype=bool)].mean()
     if not scale > 0:
@@ -128,7 +130,7 @@ def exact(
 ) -> Exact:
     """Embed the exact metrics of `mdps` with every distance, dimension, encoder and seed.
 
-    With `out`, finished fits are stored there and not computed again. `interrupted`: return only the stored fits.
+    With `out`, finished fits are stored there and not recomputed. With `interrupted`, only stored fits are returned.
     """
     if seeds < 1 or steps < 1 or not 0 < held_out < 1:
         raise ConfigError(f"exact: seeds, steps >= 1 and 0 < held_out < 1, got {seeds}, {steps}, {held_out}")
@@ -181,14 +183,14 @@ def embed(
     steps: int,
     learning_rate: float,
 ) -> Array:
-    """Fit a distance, and the table where `trainable`, to D [S, S] on `pairs` [P, 2]; the distances [S, S] it gives."""
+    """Fit a distance, and the table if `trainable`, to D [S, S] on `pairs` [P, 2]. Returns the distances [S, S]."""
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         table = torch.randn(len(D), latent_dim) * START / (2 * latent_dim) ** 0.5
         distance: Distance[Any] = head.build(latent_dim)
     table.requires_grad_(trainable)
     learned = [*([table] if trainable else []), *distance.parameters()]
-    if not distance.laws.symmetric:  # it is asked to become so
+    if not distance.laws.symmetric:  # Train both orders, so that the distance learns to be symmetric.
         pairs = np.concatenate([pairs, pairs[:, ::-1]])
     left, right = (torch.as_tensor(pairs[:, side].copy()) for side in (0, 1))
     target = torch.as_tensor(D, dtype=torch.float32)[left, right]
@@ -230,7 +232,7 @@ def _cell(
 
 
 def _split(states: int, held_out: float, seed: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Pairs s < s' to fit [P, 2] and to hold out [R, 2], at least one each."""
+    """Split the pairs s < s' into fitted pairs [P, 2] and held-out pairs [R, 2], at least one each."""
     pairs = np.random.default_rng(seed).permutation(np.stack(np.triu_indices(states, 1), axis=1))
     if len(pairs) < 2:
         raise ConfigError(f"exact: {states} states make {len(pairs)} pairs; at least 3 states are required")
@@ -239,11 +241,11 @@ def _split(states: int, held_out: float, seed: int) -> tuple[NDArray[np.int64], 
 
 
 def _names(table: str) -> tuple[str, str]:
-    """MDP and metric of a table's name."""
+    """Return the MDP and metric in a table's name."""
     mdp, metric = table.rsplit(" ", 1)
     return mdp, metric
 
 
 def _digest(tables: Mapping[str, Array]) -> dict[str, float]:
-    """Enough to notice other MDPs under the same names, but not the last digits, which depend on the machine."""
+    """Return a digest of the MDPs. It ignores the last digits, which depend on the machine."""
     return {name.split(" ")[0]: float(len(D)) for name, D in tables.items()}

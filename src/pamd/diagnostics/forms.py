@@ -1,4 +1,4 @@
-"""Geometry: what the learned quadratic form of a run looks like over pairs of states from its replay."""
+"""Geometry of the learned quadratic form of a run, over pairs of states from its replay."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ __all__ = ["Geometry", "geometry", "geometry_of", "replay_latents"]
 Array = NDArray[np.float64]
 
 ACTIVE = 0.01
-"""A guard (an epsilon, the ridge) counts as active where it makes up more than this share of what it guards."""
+"""A guard (an epsilon or the ridge) is active if it exceeds this share of the guarded value."""
 
 
 @dataclass(frozen=True)
@@ -58,20 +58,20 @@ class Geometry:
     upper: Array
     """[P]: upper bound"""
     dead_share: float | None
-    """How many of the ReHU inputs are at or below 0, where the gradient is 0; None: the distance has no ReHU."""
+    """The share of ReHU inputs at or below 0, where the gradient is 0; None if the distance has no ReHU."""
     dead_everywhere: int | None
-    """Coordinates of L's diagonal that are dead on every pair."""
+    """The number of coordinates of L's diagonal that are dead on every pair."""
     guards: dict[str, float]
-    """Share of pairs on which each guard is active (`ACTIVE`)."""
+    """The share of pairs on which each guard is active (`ACTIVE`)."""
     triangle_violations: float
-    """Share of triples with d(x, z) > d(x, y) + d(y, z)"""
+    """The share of triples with d(x, z) > d(x, y) + d(y, z)"""
     triangle_excess: float
-    """How much larger, at most, as a share of d(x, y) + d(y, z)"""
+    """The largest excess, as a share of d(x, y) + d(y, z)"""
     triples: int
 
 
 def geometry(run: Path, *, pairs: int = 512, seed: int = 0, progress: Progress = quiet) -> Geometry:
-    """The geometry of the distance of the run in `run`, at its newest checkpoint, over states of its replay."""
+    """Compute the geometry of a run's distance at its newest checkpoint, over states of its replay."""
     trained = load(run)
     distance = trained.distance
     check_quadratic(distance, trained.config.method.name)
@@ -97,7 +97,7 @@ def check_quadratic(distance: Distance[Any] | None, method: str) -> None:
 
 @torch.no_grad()
 def replay_latents(run: Trained, count: int, seed: int, progress: Progress = quiet) -> Tensor:
-    """Latents [N, d] of `count` states drawn from the run's replay."""
+    """Return latents [N, d] of `count` states sampled from the run's replay."""
     replay = run.replay()
     shape, seen = replay.layout.frame_shape, run.config.env.size
     if len(shape) == 3 and (size := shape[1]) != seen:
@@ -114,7 +114,7 @@ def replay_latents(run: Trained, count: int, seed: int, progress: Progress = qui
 def geometry_of(
     distance: QuadraticForm[Any], z: Tensor, *, pairs: int = 512, seed: int = 0, name: str = ""
 ) -> Geometry:
-    """The geometry of a distance over pairs of different rows of z [N, d]. All in float64: guards are small."""
+    """Compute the geometry over pairs of different rows of z [N, d], in float64 because guards are small."""
     if len(z) < 3:
         raise ConfigError(f"geometry requires at least 3 states, got {len(z)}")
     distance, z = copy.deepcopy(distance).double(), z.double()
@@ -154,7 +154,7 @@ def geometry_of(
 
 
 def rehu_inputs(distance: QuadraticForm[Any], z: Tensor, z_prime: Tensor) -> Tensor | None:
-    """What goes into ReHU for the diagonal of L: [2, P, d], or None if that is not known for the class."""
+    """Return the ReHU inputs [2, P, d] for the diagonal of L, or None if the class has no known ReHU."""
     weight = getattr(distance, "weight", None)
     if isinstance(weight, Tensor):
         return weight.expand(2, len(z), -1)
@@ -164,10 +164,10 @@ def rehu_inputs(distance: QuadraticForm[Any], z: Tensor, z_prime: Tensor) -> Ten
     d = distance.latent_dim
     output = both_orders(net, z, z_prime)
     rank, block = getattr(distance.config, "rank", None), getattr(distance.config, "block", None)
-    if rank is not None or output.shape[-1] == d:  # the diagonal comes first, or is all there is
+    if rank is not None or output.shape[-1] == d:  # The diagonal comes first, or there is nothing else.
         return output[..., :d]
     side = block or d
-    on_diagonal = torch.arange(1, side + 1).cumsum(0) - 1  # of a packed lower triangle, row by row
+    on_diagonal = torch.arange(1, side + 1).cumsum(0) - 1  # The diagonal of a packed lower triangle, row by row.
     factors: Tensor = output.unflatten(-1, (d // side, -1))
     return factors[..., on_diagonal].flatten(2)
 
@@ -181,19 +181,19 @@ def _guards(
     if config.trace_normalised:
         guards["trace epsilon"] = 1 - eigenvalues.sum(-1) / _trace(distance) > ACTIVE
     if config.ridge is not None:
-        # The lemma's lower bound is the ridge's own share of the value, before the root guard.
+        # The lemma's lower bound is the contribution of the ridge to the value, before the root guard.
         own = (lower / distance.scale).square() - (config.root_epsilon if config.root == "add" else 0.0)
         guards["ridge"] = own > ACTIVE * quadratic
     return {name: float(active.double().mean()) for name, active in guards.items()}
 
 
 def _trace(distance: QuadraticForm[Any]) -> float:
-    """The trace that G_tilde is given; 1 if it is not normalized."""
+    """Return the trace of G_tilde; 1 if it is not normalized."""
     return float(distance.config.trace_of(distance.latent_dim))
 
 
 def _different(states: int, count: int, rng: np.random.Generator) -> NDArray[np.int64]:
-    """[count, 3]: rows of three different states each."""
+    """Return rows [count, 3] of three different states each."""
     first = rng.integers(0, states, count)
     second = (first + rng.integers(1, states, count)) % states
     third = rng.integers(0, states - 2, count)

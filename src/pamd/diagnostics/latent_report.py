@@ -1,4 +1,4 @@
-"""Latents: which states are similar to the run's encoder and distance, and how that relates to behavior."""
+"""Which states are similar in a run's latent space, and how this relates to behavior."""
 
 from __future__ import annotations
 
@@ -23,16 +23,16 @@ from pamd.training import Trained, load
 __all__ = ["LatentReport", "latents"]
 
 SecondView = Callable[[NDArray[np.uint8]], NDArray[np.uint8]]
-"""Observations [N, k*C, H, W] -> the same states before another background."""
+"""Maps observations [N, k*C, H, W] to the same states with another background."""
 
 APART = 5
-"""Neighbors are sought in other episodes and among states at least this many collected states away: the frame after
-a frame is always its neighbor, which shows nothing."""
+"""The minimum number of collected states between neighbors of the same episode. Consecutive frames are always similar,
+which is not informative."""
 
 
 @dataclass(frozen=True)
 class LatentReport:
-    """N states under K comparisons: the run's distance by its name, "l2", and "state" where the simulator tells."""
+    """N states under K comparisons: the run's distance by name, "l2", and "state" if the simulator provides it."""
 
     method: str
     states: States
@@ -43,15 +43,16 @@ class LatentReport:
     neighbours: dict[str, NDArray[np.int64]]
     """comparison -> [N, k]"""
     queries: NDArray[np.int64]
-    """[Q]: the states whose neighbors are shown"""
+    """[Q]: the states for which neighbors are shown"""
     correlations: dict[str, dict[str, float]]
-    """comparison -> Spearman's over all pairs with the difference of "value", "reward", and with "state" distance"""
+    """comparison -> rank correlation over all pairs with the differences in "value" and "reward" and the "state"
+    distance"""
     agreement: dict[str, float]
-    """comparison -> share of its k neighbors that are also neighbors in the simulator's state"""
+    """comparison -> share of the k neighbors that are also neighbors in the simulator's state"""
     maps: dict[str, tuple[Array, Array]]
     """"pca" of the latents, "mds" of the run's distance: [N, 2] and the share of each axis [2]"""
     denoising: dict[str, float]
-    """comparison -> denoising factor, where there is a distractor with clips or a second view was given"""
+    """comparison -> denoising factor, if there is a distractor with clips or a second view"""
 
 
 def latents(
@@ -65,9 +66,9 @@ def latents(
     second_view: SecondView | None = None,
     progress: Progress = quiet,
 ) -> LatentReport:
-    """Look at the representation of the run in `run`, on fresh states of its policy.
+    """Examine the representation of a run on new states of its policy.
 
-    `second_view` shows the same states before another background (another video); it gives the denoising factor.
+    `second_view` shows the same states with another background. It is used for the denoising factor.
     """
     trained = load(run)
     seen = play(trained, states, episodes=episodes, seed=seed, progress=progress)
@@ -114,7 +115,7 @@ def _encoded(run: Trained, obs: NDArray[np.uint8]) -> torch.Tensor:
 
 
 def _symmetric(matrix: Array) -> Array:
-    """What is asked of a pair does not depend on its order; `mlp` is the one distance whose answer does."""
+    """Symmetrize the distances. Only `mlp` depends on the order of a pair."""
     return np.asarray((matrix + matrix.T) / 2)
 
 

@@ -1,4 +1,4 @@
-"""The least distortion of exact metrics under one distance: many small spaces, embedded at once."""
+"""The minimum distortion of exact metrics under one distance, for many small spaces at once."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from pamd.diagnostics.pairings import Array
 __all__ = ["least_distortions"]
 
 SHARPNESS = (2.0, 30.0)
-"""Of the smooth maximum that stands for the distortion, at the first step and at the last."""
+"""The temperature of the smooth maximum that approximates the distortion, at the first and the last step."""
 CHECK_EVERY = 25
-"""Steps between two looks at the distortion itself."""
+"""Steps between evaluations of the exact distortion."""
 
 
 def least_distortions(
@@ -32,12 +32,12 @@ def least_distortions(
     steps: int,
     learning_rate: float,
 ) -> Array:
-    """The smallest distortion [M] of each D [S, S] that is seen while tables and heads are trained for it.
+    """Return the smallest distortion [M] of each D [S, S] during training.
 
-    Every D has `seeds` tables and heads of its own, and the best of them counts; the first table starts from
-    multidimensional scaling, the others at random. All of them are trained at once; no gradient passes between them.
-    Training ends as soon as every distortion is at most `within`. The loss is the squared error of d / D, and then,
-    once distances are near D, a smooth form of log distortion.
+    Every D has `seeds` separate tables and heads, and the best one counts. The first table is initialized by
+    multidimensional scaling, the others are random. All are trained at once and independently. Training ends as soon as
+    every distortion is at most `within`. The loss is the squared error of d / D and later a smooth version of the log
+    distortion.
     """
     spaces = [D for D in metrics for _ in range(seeds)]
     with torch.random.fork_rng(devices=[]):
@@ -49,7 +49,7 @@ def least_distortions(
     (left, right, wanted), weights = _pairs(spaces, symmetric=heads[0].laws.symmetric), stack_module_state(heads)
     groups: list[dict[str, Any]] = [{"params": [table.requires_grad_()]}]
     if weights[0]:
-        # A network moves further than a table at the same rate.
+        # At the same learning rate, a network changes more than a table.
         groups.append({"params": list(weights[0].values()), "lr": learning_rate / 10})
     optimiser = torch.optim.Adam(groups, lr=learning_rate, fused=True)
     measure = vmap(lambda parameters, z, z_prime: functional_call(heads[0], parameters, (z, z_prime)))
@@ -68,7 +68,7 @@ def least_distortions(
 
 
 def _scaled(D: Array, latent_dim: int) -> Tensor:
-    """Classical multidimensional scaling: the points [S, d] whose Euclidean distances come near D [S, S]."""
+    """Return points [S, d] whose Euclidean distances approximate D [S, S], by classical multidimensional scaling."""
     centre = np.eye(len(D)) - 1 / len(D)
     values, vectors = np.linalg.eigh(-centre @ D**2 @ centre / 2)
     points = vectors[:, ::-1] * np.sqrt(np.maximum(values[::-1], 0))
@@ -78,7 +78,10 @@ def _scaled(D: Array, latent_dim: int) -> Tensor:
 
 
 def _pairs(spaces: Sequence[Array], *, symmetric: bool) -> tuple[Tensor, Tensor, Tensor]:
-    """Left and right states and distances of all pairs, [I, P] each. A smaller space repeats its first pair."""
+    """Return left states, right states and distances of all pairs, [I, P] each.
+
+    Smaller spaces repeat their first pair.
+    """
     indices = [np.stack(np.triu_indices(len(D), 1)) for D in spaces]
     if not symmetric:  # it is asked to become so
         indices = [np.concatenate([pair, pair[::-1]], axis=1) for pair in indices]
@@ -90,13 +93,13 @@ def _pairs(spaces: Sequence[Array], *, symmetric: bool) -> tuple[Tensor, Tensor,
 
 
 def _distortion(ratio: Tensor) -> Tensor:
-    """max / min of ratios d / D [I, P] -> [I]; infinity where one is not above 0."""
+    """Return max / min of the ratios d / D, [I, P] -> [I]; infinity if a ratio is not above 0."""
     least, most = ratio.aminmax(dim=1)
     return torch.where(least > 0, most / least, float("inf"))
 
 
 def _loss(ratio: Tensor, progress: float) -> Tensor:
-    """Of ratios d / D [I, P]: their squared error in the first half, then a smooth form of max log - min log."""
+    """Return the loss of ratios d / D [I, P]: squared error in the first half, then a smooth max log - min log."""
     if progress < 0.5:
         return (ratio - 1).square().mean(1).sum()
     first, last = SHARPNESS

@@ -1,4 +1,4 @@
-"""Results that come one by one and survive an interruption: a file of JSON lines, or memory alone."""
+"""A store of partial results that survives interruptions: a JSON-lines file, or memory only."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ Row = dict[str, Any]
 
 
 class Ledger:
-    """Rows under keys. The first line holds the settings: rows of other settings are never mixed in.
+    """Rows by key. The first line of the file holds the settings, so that rows of different settings are never mixed.
 
-    The file is made with the first row, so that what came to nothing leaves nothing.
+    The file is created with the first row.
     """
 
     def __init__(self, path: Path | None, settings: Mapping[str, Any]) -> None:
         self._path = path
         self._rows: dict[str, Row] = {}
-        # As JSON gives them back: a tuple and a list are the same settings.
+        # Compare settings after a JSON round trip, so that tuples and lists are equal.
         self._header: Row = json.loads(json.dumps({"settings": settings}))
         if path is None or not path.is_file():
             return
@@ -32,7 +32,7 @@ class Ledger:
         if rows:
             self._check(header)
             self._rows = {row["key"]: row["row"] for row in rows}
-            # A line that was being written when the process died is dropped, not continued.
+            # Drop an incomplete last line of a killed process.
             durable.replace(path, "".join(json.dumps(row) + "\n" for row in [header, *rows]).encode())
         else:
             path.unlink()
@@ -44,7 +44,7 @@ class Ledger:
         return self._rows[key]
 
     def add(self, key: str, row: Row) -> None:
-        """Keep a row, on disk as well."""
+        """Store a row, also on disk."""
         self._rows[key] = row
         if self._path is None:
             return
@@ -54,7 +54,7 @@ class Ledger:
             file.write("".join(json.dumps(line) + "\n" for line in new))
 
     def rows(self) -> list[Row]:
-        """All rows, in the order in which they came."""
+        """Return all rows in the order in which they were added."""
         return list(self._rows.values())
 
     def _check(self, found: Row) -> None:
@@ -63,13 +63,13 @@ class Ledger:
         old, new = _leaves(found), _leaves(self._header)
         differ = [f"{key} {old.get(key)!r} against {new[key]!r}" for key in new if old.get(key) != new[key]]
         raise ConfigError(
-            f"{self._path} holds results of other settings ({'; '.join(differ) or 'another version'});"
+            f"{self._path} contains results of other settings ({'; '.join(differ) or 'another version'});"
             " choose another --out, or remove it"
         )
 
 
 def _whole_rows(path: Path) -> list[Row]:
-    """Every line but one that is half written."""
+    """Return all complete lines."""
     rows = []
     for number, line in enumerate(path.read_bytes().split(b"\n")[:-1], start=1):
         try:
@@ -82,7 +82,7 @@ def _whole_rows(path: Path) -> list[Row]:
 
 
 def _leaves(value: Any, name: str = "") -> dict[str, Any]:
-    """What is inside nested records, by the last names that lead there."""
+    """Return the leaves of nested records by their last names."""
     if not isinstance(value, dict):
         return {name: value}
     return {leaf: found for key, inner in value.items() for leaf, found in _leaves(inner, key).items()}

@@ -1,4 +1,4 @@
-"""Heads of equal size: the hidden width at which a distance has nearly as many parameters as another one."""
+"""Match the parameter counts of distance heads by choosing their hidden widths."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ __all__ = ["Head", "match", "parameters"]
 
 @dataclass(frozen=True)
 class Head:
-    """A distance as a diagnostic builds it."""
+    """The settings of a distance in a diagnostic."""
 
     distance: str
     parameters: int
     options: dict[str, Any] = field(default_factory=dict)
     reference: int | None = None
-    """The parameter count to match; None: no matching."""
+    """The parameter count to match; None for no matching."""
 
     def build(self, latent_dim: int) -> Distance[Any]:
         return distance(self.distance, latent_dim=latent_dim, **self.options)
@@ -34,14 +34,14 @@ class Head:
 
 
 def parameters(module: torch.nn.Module) -> int:
-    """How many numbers are trained."""
+    """Return the number of trainable parameters."""
     return sum(p.numel() for p in module.parameters())
 
 
 def match(name: str, latent_dim: int, like: str | None = "pamd", preset: str | None = None) -> Head:
-    """The distance `name` with the hidden width that comes nearest the parameter count of `like` at its defaults.
+    """Return the distance `name` with the hidden width whose parameter count is closest to that of `like`.
 
-    A distance without a width, and `like` itself, are unchanged. `preset` applies where a distance has it.
+    A distance without a width, and `like` itself, are unchanged. `preset` applies if the distance has it.
     """
     cls = DISTANCES.get(name)
     options: Mapping[str, Any] = cls.presets.get(preset, {}) if preset is not None else {}
@@ -60,7 +60,7 @@ def match(name: str, latent_dim: int, like: str | None = "pamd", preset: str | N
 
 
 class _Counter:
-    """Parameters of a distance at a hidden width, counted without making them."""
+    """Counts the parameters of a distance at a hidden width without allocating them."""
 
     def __init__(self, name: str, latent_dim: int, options: Mapping[str, Any]) -> None:
         self._name, self._latent_dim, self._options = name, latent_dim, options

@@ -1,4 +1,4 @@
-"""Pure functions of distance matrices [N, N]: neighbors, rank correlation, flat maps."""
+"""Pure functions on distance matrices [N, N]: neighbors, rank correlation and two-dimensional maps."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ Array = NDArray[np.float64]
 
 
 def rank_correlation(x: Array, y: Array) -> float:
-    """Spearman's: Pearson's of the ranks, ties shared; 0 if one side does not vary. x, y: [P]."""
+    """Return Spearman's rank correlation with averaged ties; 0 if one side is constant. x, y: [P]."""
     ranks = [_ranks(np.asarray(side, dtype=np.float64)) for side in (x, y)]
     a, b = (rank - rank.mean() for rank in ranks)
     scale = np.sqrt((a @ a) * (b @ b))
@@ -28,7 +28,7 @@ def _ranks(x: Array) -> Array:
 
 
 def standardised_l2(states: Array) -> Array:
-    """Euclidean distance after every coordinate is divided by its standard deviation; constant ones count 0.
+    """Return Euclidean distances after dividing each coordinate by its standard deviation. Constant ones are ignored.
 
     states: [N, S] -> [N, N].
     """
@@ -38,7 +38,7 @@ def standardised_l2(states: Array) -> Array:
 
 
 def nearest_rows(distances: Array, count: int, excluded: NDArray[np.bool_]) -> NDArray[np.int64]:
-    """[N, count]: of every row the nearest columns, nearest first, where `excluded` [N, N] is False."""
+    """Return the nearest columns [N, count] of every row, nearest first, where `excluded` [N, N] is False."""
     allowed = np.where(excluded, np.inf, distances)
     if (np.isfinite(allowed).sum(1) < count).any():
         raise ConfigError(f"not every state has {count} candidates for neighbors; collect more states or more episodes")
@@ -46,13 +46,13 @@ def nearest_rows(distances: Array, count: int, excluded: NDArray[np.bool_]) -> N
 
 
 def overlap(one: NDArray[np.int64], other: NDArray[np.int64]) -> float:
-    """Mean share of neighbors that two answers of `nearest_rows` [N, k] have in common."""
+    """Return the mean share of common neighbors of two results [N, k] of `nearest_rows`."""
     shared = [len(set(a) & set(b)) / len(a) for a, b in zip(one.tolist(), other.tolist(), strict=True)]
     return float(np.mean(shared))
 
 
 def pca(latents: Array) -> tuple[Array, Array]:
-    """The first two principal coordinates [N, 2], and the share of variance of each [2]. latents: [N, d]."""
+    """Return the first two principal coordinates [N, 2] and their shares of variance [2]. latents: [N, d]."""
     centred = latents - latents.mean(0)
     left, scale, _ = np.linalg.svd(centred, full_matrices=False)
     total = (scale**2).sum()
@@ -61,9 +61,9 @@ def pca(latents: Array) -> tuple[Array, Array]:
 
 
 def classical_mds(distances: Array) -> tuple[Array, Array]:
-    """Torgerson's scaling of the symmetric part [N, N]: coordinates [N, 2], and each one's share of |eigenvalues| [2].
+    """Return Torgerson's scaling of the symmetric part [N, N]: coordinates [N, 2] and shares of |eigenvalues| [2].
 
-    Exact where the distances are those of points in a plane.
+    It is exact for points in a plane.
     """
     n = len(distances)
     squared = ((distances + distances.T) / 2) ** 2

@@ -1,4 +1,4 @@
-"""The settings of residual fitting, and the three presets."""
+"""The settings and presets of residual fitting."""
 
 from __future__ import annotations
 
@@ -17,39 +17,39 @@ __all__ = ["COLLECTED", "PRESETS", "SEEDS", "ResidualSettings"]
 
 @dataclass(frozen=True)
 class ResidualSettings:
-    """All that is the same for every distance, encoder and seed of one residual-fitting experiment."""
+    """The settings shared by all distances, encoders and seeds of a residual fitting experiment."""
 
     preset: str = "quick"
-    """Where the settings came from; a changed field does not change it."""
+    """The preset that the settings were taken from. Changing a field does not change it."""
     latent_dim: int = 50
     latent_space: Literal["layernorm", "sphere"] = "layernorm"
     filters: int = 32
     strides: tuple[int, ...] = (2, 2)
-    """One convolution each."""
+    """The stride of each convolution."""
     encoder: Literal["random", "run"] = "random"
-    """What the encoder starts from (and, frozen, stays): fresh weights of the seed, or those of the run."""
+    """The initial weights of the encoder: random, or those of the run. A frozen encoder keeps them."""
     encoder_init: Initialisation = "orthogonal"
-    """How fresh weights are drawn."""
+    """The initialization of random weights."""
     transitions: int | None = 32
-    """How many of the replay's are used, drawn once; None: all."""
+    """The number of replay transitions to use; None uses all."""
     drawn: Drawn = "newest"
-    """The first or the newest transitions, whose next states are mostly among the states; or some from all of them."""
+    """Which transitions to use: the first or newest ones, which are mostly consecutive, or a random sample."""
     rewards: Rewards = "over-magnitude"
-    """Unchanged, or divided by the largest r (over-maximum) or |r| (over-magnitude) of the transitions used."""
+    """The scaling of rewards: none, or division by the largest r (over-maximum) or |r| (over-magnitude)."""
     batch: int = 8
     learning_rate: float = 5e-4
     steps: int = 5_000
     tau: float = 0.05
-    """Of the slow copy of the distance, which measures next states."""
+    """The rate of the slow copy of the distance, which is used for next states."""
     gamma: float = 0.99
     distance_preset: str | None = "paper"
-    """Taken by the distances that have a preset of that name."""
+    """The preset of distances that have one of that name."""
     match: str | None = "pamd"
-    """Whose parameter count the other heads are brought near; None: nobody's."""
+    """The distance whose parameter count the other heads match; None for no matching."""
     points: int = 50
-    """How often along the way the residual is measured."""
+    """The number of residual measurements per curve."""
     pairs: int = 1024
-    """On how many pairs, the same for every curve."""
+    """The number of evaluation pairs, which are the same for every curve."""
 
     def __post_init__(self) -> None:
         what = "residual fitting"
@@ -92,14 +92,14 @@ PRESETS = {
         points=100,
     ),
 }
-"""`paper`: the text (its open numbers are those of the agent). `released`: what the released code does. `quick`:
-`released` with smaller pictures, the paper's small constants, and time run ten to twenty times as fast."""
+"""`paper` follows the text (unstated values are those of the agent). `released` follows the released code. `quick` is
+`released` with smaller pictures, the paper's small constants, and ten to twenty times faster learning."""
 
 SEEDS = {"quick": 3, "paper": 4, "released": 4}
-"""How many seeds each preset has. More may be added to finished ones, so the number is none of the settings."""
+"""The default number of seeds of each preset. It is not a setting, because seeds can be added later."""
 
 COLLECTED = {
     "quick": EnvConfig("cheetah_run", size=40, render="fast"),
     "released": EnvConfig("walker_walk"),
 }
-"""Whose random policy fills the replay where none is given; `paper` has none, because it requires a trained agent's."""
+"""The task for collecting a replay if none is given. `paper` has none, because it requires a trained agent's replay."""

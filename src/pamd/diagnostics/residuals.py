@@ -36,7 +36,7 @@ ENCODERS = ("frozen", "trainable")
 
 @dataclass(frozen=True)
 class Curve:
-    """One fit. N points, the first before the first step."""
+    """One fit with N points. The first point is before the first step."""
 
     distance: str
     encoder: Literal["frozen", "trainable"]
@@ -53,17 +53,17 @@ class Curve:
 
 @dataclass(frozen=True)
 class Residual:
-    """A whole experiment; `curves` holds what is finished."""
+    """A residual fitting experiment. `curves` holds the finished curves."""
 
     settings: ResidualSettings
     data: dict[str, Any]
-    """Where the transitions came from."""
+    """The source of the transitions."""
     zero: float
-    """The residual of the distance that is 0 everywhere: mean of the squared reward distance."""
+    """The residual of a distance that is 0 everywhere: the mean squared reward distance."""
     heads: tuple[Head, ...]
     curves: tuple[Curve, ...]
     absorption: tuple[Absorption, ...]
-    """Of the distances with at least one seed finished under both encoders."""
+    """The absorption of each distance with at least one seed finished for both encoders."""
 
 
 def residual(
@@ -79,8 +79,8 @@ def residual(
 ) -> Residual:
     """Fit every distance with a frozen and a trainable encoder, on the replay in `source` or a collected one.
 
-    `seeds` is by default the preset's number. `changes` are fields of `ResidualSettings`. With `out`, finished curves
-    are kept there and not computed again. `interrupted`: compute nothing more, only report what is there.
+    By default, `seeds` is the preset's number. `changes` are fields of `ResidualSettings`. With `out`, finished curves
+    are stored there and not recomputed. With `interrupted`, only stored curves are returned.
     """
     settings = _settings(preset, changes)
     seeds = SEEDS[preset] if seeds is None else seeds
@@ -92,7 +92,7 @@ def residual(
     ledger = Ledger(None if out is None else out / "curves.jsonl", kept)
     plan = [(head, encoder, seed) for seed in range(seeds) for head in heads for encoder in ENCODERS]
     for head, encoder, seed in plan if not interrupted else ():
-        # The width is part of the key: another one is another curve.
+        # The width is part of the key, because curves of different widths must not be mixed.
         key = f"{head} {encoder} seed {seed}"
         if key not in ledger:
             ledger.add(key, dataclasses.asdict(experiment.fit(head, encoder == "trainable", seed, progress)))
@@ -113,7 +113,7 @@ def _settings(preset: str, changes: dict[str, Any]) -> ResidualSettings:
 
 
 class _Experiment:
-    """Transitions, evaluation pairs and operator: what every fit shares."""
+    """The transitions, evaluation pairs and operator shared by all fits."""
 
     def __init__(self, source: Path | None, settings: ResidualSettings, progress: Progress) -> None:
         self._settings, self._source = settings, source
@@ -140,7 +140,7 @@ class _Experiment:
         self.zero = float(gap.square().mean())
 
     def fit(self, head: Head, trainable: bool, seed: int, progress: Progress) -> Curve:
-        """One curve. Batches, pairs and first weights are the same for both encoders of a seed."""
+        """Compute one curve. Batches, pairs and initial weights are the same for both encoders of a seed."""
         settings = self._settings
         encoder = self._encoder(seed)
         with torch.random.fork_rng(devices=[]):
@@ -165,7 +165,7 @@ class _Experiment:
                 self._record(curve, step, encode, distance, slow)
                 curve.batch_loss.append(float(loss.detach()))
                 progress(f"{head.distance}, {name} encoder, seed {seed}", step, settings.steps)
-            # Some distances ignore their latents, so that their loss has no gradient.
+            # Some distances ignore their latents, so their loss has no gradient.
             if step == settings.steps or optimiser is None or not loss.requires_grad:
                 continue
             optimiser.zero_grad()
@@ -177,7 +177,7 @@ class _Experiment:
     def _loss(
         self, latents: Latents, pairs: Pairs, distance: Distance[Any], slow: Distance[Any]
     ) -> tuple[torch.Tensor, torch.Tensor]:
-        """eq:residual_fit and the targets [P]."""
+        """Return the loss eq:residual_fit and the targets [P]."""
         target = self._operator.target(latents, pairs, slow)
         return F.mse_loss(distance.between(latents.z, latents.z, pairs), target), target
 

@@ -1,4 +1,4 @@
-"""What a diagnostic looks at: a run, a saved replay, or a replay that it collects itself."""
+"""The data source of a diagnostic: a run, a saved replay, or a newly collected replay."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from pamd.replay import Replay, ReplayConfig
 __all__ = ["Drawn", "Progress", "choose", "collect", "open_replay", "quiet"]
 
 Progress = Callable[[str, int, int], None]
-"""What is being done, how much of it is done, and how much there is."""
+"""Called with the name of the task, the finished steps and the total."""
 
 
 Drawn = Literal["first", "newest", "spread"]
-"""The first transitions of a replay, its newest, or some from all of it."""
+"""The first transitions of a replay, the newest ones, or a random sample."""
 
 
 def quiet(what: str, done: int, total: int) -> None:
@@ -28,13 +28,13 @@ def quiet(what: str, done: int, total: int) -> None:
 
 
 def open_replay(path: Path) -> Replay:
-    """The replay of the run in `path`, or the replay that `path` is. Only read, never loaded whole."""
+    """Open the replay of the run in `path`, or the replay in `path`, read-only and memory-mapped."""
     place = path / "replay" if (path / "config.json").is_file() else path
     if not place.is_dir():
         raise RunError(f"{path} is neither a run directory nor a saved replay")
     replay = Replay.open(place, read_only=True, storage="mmap")
     if len(replay.layout.frame_shape) != 3:
-        raise ShapeError(f"the replay in {place} holds states; this diagnostic requires pictures")
+        raise ShapeError(f"the replay in {place} contains states; this diagnostic requires pictures")
     _, height, width = replay.layout.frame_shape
     if height != width:
         raise ShapeError(f"the encoder requires square pictures, but the replay in {place} has {height} x {width}")
@@ -42,9 +42,9 @@ def open_replay(path: Path) -> Replay:
 
 
 def choose(replay: Replay, count: int | None, drawn: Drawn, rng: np.random.Generator) -> NDArray[np.int64]:
-    """`count` different transitions of a replay, all of them for None: as `Replay.take` requires, [N].
+    """Choose `count` different transitions [N] of a replay for `Replay.take`; None chooses all.
 
-    The first and the newest follow each other.
+    The first and newest transitions are consecutive.
     """
     held = replay.transitions()
     if count is None:
@@ -57,7 +57,7 @@ def choose(replay: Replay, count: int | None, drawn: Drawn, rng: np.random.Gener
 
 
 def collect(env_config: EnvConfig, transitions: int, seed: int, progress: Progress = quiet) -> Replay:
-    """A replay, in memory, of `transitions` decisions of a random policy."""
+    """Collect a replay in memory with `transitions` decisions of a random policy."""
     if transitions < 2:
         raise ConfigError(f"at least 2 transitions must be collected, got {transitions}")
     env = build_env(env_config, seed=seed)
@@ -66,7 +66,7 @@ def collect(env_config: EnvConfig, transitions: int, seed: int, progress: Progre
         channels, height, width = env.observation_space.shape or ()
         stack, (action_dim,) = env_config.frame_stack, env.action_space.shape or (0,)
         replay = Replay.create(
-            ReplayConfig(2 * transitions + stack + 1),  # room for the first frame of every episode
+            ReplayConfig(2 * transitions + stack + 1),  # Leave room for the first frame of every episode.
             frame_shape=(channels // stack, height, width),
             action_dim=action_dim,
             frame_stack=stack,

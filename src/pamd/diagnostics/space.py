@@ -1,4 +1,4 @@
-"""How large an exact metric is, as a record."""
+"""The size of an exact metric."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ __all__ = ["Space", "quotient", "space_of"]
 
 @dataclass(frozen=True)
 class Space:
-    """One exact metric, and how large it is."""
+    """One exact metric and its size."""
 
     mdp: str
     metric: str
     states: int
-    """States at distance 0 counted once."""
+    """The number of states. States at distance 0 count once."""
     effective_dimension: float
     doubling_dimension: float
     radius: tuple[float, ...]
@@ -30,14 +30,14 @@ class Space:
 
 
 def space_of(mdp: str, metric: str, D: Array) -> Space:
-    """The size of D [S, S], which `quotient` gave."""
+    """Return the size of D [S, S], a result of `quotient`."""
     covering = truth.covering(D)
     radius, number = tuple(covering.radius.tolist()), tuple(covering.number.tolist())
     return Space(mdp, metric, len(D), covering.slope, truth.doubling_dimension(D), radius, number)
 
 
 def quotient(D: Array) -> Array:
-    """D [S, S] without self-distances, states at distance 0 merged, mean 1 off the diagonal."""
+    """Return D [S, S] without self-distances, with states at distance 0 merged and mean 1 off the diagonal."""
     D = truth.pseudometric(D)
     close = 1e-6 * D.max(initial=0.0) >= D
     first = np.unique(close.argmax(1))

@@ -1,4 +1,4 @@
-"""Fresh states of a run's environment under its policy, with what the replay does not keep: the simulator's state."""
+"""Collect new states of a run's environment under its policy, including the simulator's state."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ __all__ = ["States", "play", "simulator_state"]
 
 SPLITS: tuple[Split, ...] = ("train", "unseen")
 DIAGNOSTICS = 2_000_003
-"""Added to a run's seed: neither its training episodes nor those of its evaluation."""
+"""Added to a run's seed, so that the episodes differ from those of training and evaluation."""
 
 
 @dataclass(frozen=True)
@@ -33,17 +33,17 @@ class States:
     picture: NDArray[np.uint8]
     """[N, H, W, 3]: the newest frame"""
     reward: NDArray[np.float64]
-    """[N]: of the decision taken there"""
+    """[N]: the reward of the decision taken in each state"""
     value: NDArray[np.float64]
-    """[N]: min(Q1, Q2) of the policy's mode, by the run's own critic"""
+    """[N]: min(Q1, Q2) of the run's critic for the policy's mode"""
     episode: NDArray[np.int64]
     """[N]"""
     decision: NDArray[np.int64]
-    """[N]: within the episode"""
+    """[N]: the index in the episode"""
     simulator: NDArray[np.float64] | None
-    """[N, S]: positions and velocities; None if the simulator does not tell"""
+    """[N, S]: positions and velocities; None if the simulator does not provide them"""
     views: dict[str, tuple[NDArray[np.uint8], NDArray[np.uint8]]]
-    """Where there is a distractor with clips: "train" and "unseen" -> the same states before two of those backgrounds,
+    """With a distractor that has clips: "train" and "unseen" -> the same states with two such backgrounds,
     [N, k*C, H, W] each"""
 
     def __len__(self) -> int:
@@ -51,7 +51,7 @@ class States:
 
 
 def simulator_state(env: Any) -> NDArray[np.float64] | None:
-    """[S]: dm_control's positions and velocities, the toy's places; None for other simulators."""
+    """Return the simulator state [S]: positions and velocities of dm_control, or positions of toy; otherwise None."""
     task = env.unwrapped.task
     if hasattr(task, "physics"):
         return np.array(task.physics.get_state(), dtype=np.float64)
@@ -62,7 +62,7 @@ def simulator_state(env: Any) -> NDArray[np.float64] | None:
 
 @torch.no_grad()
 def play(run: Trained, count: int, *, episodes: int = 4, seed: int = 0, progress: Progress = quiet) -> States:
-    """About `count` states, evenly spread over `episodes` episodes of the run's exploring policy."""
+    """Collect about `count` states, evenly spaced over `episodes` episodes of the run's exploring policy."""
     if count < 8 or episodes < 1:
         raise ConfigError(f"at least 8 states of at least 1 episode are required, got {count} of {episodes}")
     if observes_states(run.config.env.task):
@@ -103,19 +103,19 @@ def _episode(run: Trained, env: Any, episode: int) -> list[dict[str, Any]]:
 
 
 class _Backdrops:
-    """Stacked observations of an episode before backgrounds other than the one that the policy sees."""
+    """Stacked observations of an episode with backgrounds that differ from the one the policy sees."""
 
     def __init__(self, env: Any, config: EnvConfig) -> None:
         task, self._size = env.unwrapped.task, config.size
         clips = isinstance(task, Distracted) and task.config.has_clips
         self._task = task
-        # A stack begins with its first frame repeated, as the environment's own.
+        # At the start of an episode, the first frame is repeated, as in the environment.
         self._stacks: dict[tuple[Split, int], deque[NDArray[np.uint8]]] = {
             (split, variant): deque(maxlen=config.frame_stack) for split in SPLITS for variant in (0, 1) if clips
         }
 
     def observe(self) -> dict[tuple[Split, int], NDArray[np.uint8]]:
-        """The present state, [k*C, H, W] before each background."""
+        """Return the current state [k*C, H, W] with each background."""
         for (split, variant), stack in self._stacks.items():
             frame = self._task.draw_on_clip(split, self._size, variant).transpose(2, 0, 1)
             stack.extend([frame] * (1 if stack else stack.maxlen or 1))

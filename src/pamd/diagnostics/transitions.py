@@ -1,4 +1,4 @@
-"""The transitions of a diagnostic and their latents: looked up for a frozen encoder, computed for one that learns."""
+"""The transitions of a diagnostic and their latents, which are cached for a frozen encoder."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from pamd.types import Latents
 __all__ = ["Encode", "Rewards", "Transitions", "reward_scale"]
 
 Encode = Callable[[Tensor], Latents]
-"""Rows [B] of the transitions -> their latents."""
+"""Maps rows [B] of the transitions to their latents."""
 
 Rewards = Literal["as-is", "over-maximum", "over-magnitude"]
 """Unchanged, divided by the largest r, or divided by the largest |r|."""
@@ -25,14 +25,14 @@ _CHUNK = 256
 
 
 def reward_scale(reward: Tensor, rewards: Rewards) -> float:
-    """What rewards [N] are divided by; 1 if the divisor would be 0."""
+    """Return the divisor of rewards [N]; 1 if it would be 0."""
     if rewards == "as-is":
         return 1.0
     return float((reward if rewards == "over-maximum" else reward.abs()).max()) or 1.0
 
 
 class Transitions:
-    """N transitions of a replay, drawn once; batches are read from it as they are needed."""
+    """N transitions of a replay, chosen once. Batches are read on demand."""
 
     def __init__(
         self,
@@ -57,13 +57,16 @@ class Transitions:
 
     @torch.no_grad()
     def fixed(self, encoder: nn.Module) -> Encode:
-        """Latents under a frozen encoder: every transition is encoded once, now."""
+        """Encode all transitions once with a frozen encoder, and return a lookup of their latents."""
         parts = [(encoder(batch.obs), encoder(batch.next_obs)) for batch in map(self._take, self._chunks())]
         z, z_next = (torch.cat(side) for side in zip(*parts, strict=True))
         return lambda rows: Latents(z=z[rows], reward=self.reward[rows], z_next=z_next[rows])
 
     def live(self, encoder: nn.Module) -> Encode:
-        """Latents under an encoder that learns; those of next states carry no gradient."""
+        """Return a function that encodes transitions with a trainable encoder.
+
+        Latents of next states have no gradient.
+        """
 
         def encode(rows: Tensor) -> Latents:
             batch = self._take(rows)

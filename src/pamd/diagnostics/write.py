@@ -1,4 +1,4 @@
-"""Results to files: numbers as JSON, arrays as npz. Figures and the page's section are drawn from these."""
+"""Write results to files: numbers as JSON, arrays as npz. Figures and report sections are made from these files."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ KINDS: dict[type, str] = {
 
 
 def save(result: Result, directory: Path, **about: Any) -> None:
-    """Write data.json, and arrays.npz where there are arrays; `about` adds fields (the run, the checkpoint)."""
+    """Write data.json, and arrays.npz if there are arrays. `about` adds fields such as the run and the checkpoint."""
     directory.mkdir(parents=True, exist_ok=True)
     arrays: dict[str, np.ndarray[Any, Any]] = {}
     tree = _plain(dataclasses.asdict(result), "", arrays)
@@ -44,7 +44,7 @@ def save(result: Result, directory: Path, **about: Any) -> None:
 
 
 def _plain(value: Any, path: str, arrays: dict[str, np.ndarray[Any, Any]]) -> Any:
-    """JSON of `value`; arrays move to `arrays` under their dotted path. What is infinite becomes null."""
+    """Convert `value` to JSON. Arrays are moved to `arrays` under their dotted path; infinity becomes null."""
     if isinstance(value, np.ndarray):
         arrays[path] = value
         return {"array": path}
