@@ -60,7 +60,7 @@ def test_what_was_compared_and_when(tmp_path: Path) -> None:
         "dbc-det and dbc-det+pamd on cheetah_run: 4 runs, 2 seeds, 2k decisions per run."
         " Fidelity: released. Scale: cpu."
     )
-    assert found["When"].startswith("The runs ended on 1970-01-02 (UTC). 3 of 4 do not state when. pamd ")
+    assert found["When"].startswith("The runs ended on 1970-01-02 (UTC). The dates of 3 of 4 runs are not known. pamd ")
     assert " wrote this page on 2026-01-31 " in found["When"]
 
 
@@ -70,7 +70,7 @@ def test_without_two_shared_seeds_there_is_no_answer(tmp_path: Path) -> None:
     write_run(tmp_path, "dbc-det+pamd", 2)
     assert findings(compared(tmp_path), "cpu") == []
     assert entries(tmp_path)["Answer"].startswith("None yet")
-    assert entries(tmp_path)["How sure"].startswith("Not at all")
+    assert entries(tmp_path)["How sure"].startswith("Unknown: a single seed")
 
 
 def test_only_plug_in_pairs_are_tested_where_there_are_any_and_p_is_corrected_for_them(tmp_path: Path) -> None:
@@ -102,4 +102,4 @@ def test_a_repaired_run_says_so(tmp_path: Path) -> None:
     (damaged / "repairs.jsonl").write_text("{\n")
     text = about(compared(tmp_path), NOW)
     assert f"{repaired.name}: a repair dropped 2 damaged rows of eval.jsonl (see repairs.jsonl)." in text
-    assert f"{damaged.name}: a repair dropped rows of its logs, but not all is known" in text
+    assert f"{damaged.name}: a repair dropped rows of its logs, but the record is incomplete" in text

@@ -37,7 +37,7 @@ def test_a_half_written_last_line_is_left_out_and_said(tmp_path: Path) -> None:
         file.write('{"decisions": 3000, "fra\u00e9'.encode()[:-1])  # cut within a character, as a crash may
     loaded = load_run(run)
     assert loaded.curve.decisions == [0, 1000, 2000]
-    assert loaded.notices == ("eval.jsonl: the last line is incomplete and was left out",)
+    assert loaded.notices == ("eval.jsonl: the last line is incomplete and was dropped",)
     assert load_run(write_run(tmp_path, seed=1)).notices == ()
 
 

@@ -105,7 +105,7 @@ def test_unfinished_missing_and_half_written_are_on_the_page(tmp_path: Path) -> 
         file.write('{"dec')
     text = page.build([tmp_path / "runs"], tmp_path / "out").read_text()
     assert "seed 0 failed at 1,000 of 2,000 decisions; seed 1 missing" in text
-    assert "eval.jsonl: the last line is incomplete and was left out" in text
+    assert "eval.jsonl: the last line is incomplete and was dropped" in text
     assert "No two methods finished in one setting" in text
 
 

@@ -81,7 +81,9 @@ def test_the_paper_s_number_is_next_to_ours_with_what_differs(sweep: Path) -> No
     assert (first["task"], first["method"], first["return"]) == ("cheetah_run", "dbc-det", "320.0 ± 11.5 (n=3)")
     assert (first["paper"], second["paper"]) == ("350 ± 60", "524 ± 14")
     assert first["paper's budget"] == "1M decisions, 4M frames, 1M updates"
-    assert first["same budget and scale?"] == "no: cpu scale here, 2k decisions here, action repeat 8 here, 4 there"
+    assert (
+        first["same budget and scale?"] == "no: cpu scale here, 2k decisions here, action repeat 8 here, 4 in the paper"
+    )
     assert first["paper's source"] == "Table 1"
     exact = numbers(table)[0]
     assert (exact["return mean"], exact["return standard error"], exact["return n"]) == ("320", "11.547", "3")

@@ -67,7 +67,7 @@ def test_bad_runs_are_listed_beside_a_good_one(tmp_path: Path) -> None:
         "same-seed": "are both seed 0 of dbc-det",
     }
     for name, reason in reasons.items():
-        assert f"{name} cannot be read and does not count; the reason is below." in text
+        assert f"{name} cannot be read and is excluded; the reason is below." in text
         assert f"<code>{runs}/{name}</code>: " in text
         assert html.escape(reason) in text
     assert "dbc-det on cheetah_run: 1 run, 1 seed, 2k decisions per run." in text
@@ -150,7 +150,7 @@ def test_a_link_to_a_run_elsewhere_is_named_and_not_followed(tmp_path: Path) -> 
     found = read_runs([tmp_path / "runs"])
     assert [run.name for run in found.runs] == ["run"]
     assert unreadable(tmp_path / "runs") == {
-        "away": f"{tmp_path}/runs/away is a symbolic link to another place; pass {elsewhere} itself"
+        "away": f"{tmp_path}/runs/away is a symbolic link to another directory; pass {elsewhere} instead"
     }
     assert [run.name for run in load_runs([tmp_path / "runs" / "away"])] == ["other"]  # given by name: meant
 
@@ -190,7 +190,7 @@ def test_a_damaged_checkpoint_gives_way_to_the_one_before(run: Path) -> None:
     loaded = load_run(run)
     assert (loaded.verified, loaded.notices) == (
         "",
-        ("no checkpoint can be read, so nothing in it can confirm config.json",),
+        ("no checkpoint can be read, so config.json cannot be confirmed",),
     )
 
 

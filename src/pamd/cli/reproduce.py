@@ -53,7 +53,7 @@ def reproduce(
 
     Args:
         name: an experiment (see `pamd list experiments`), or verdicts
-        scale: paper, cpu (hours on two cores) or smoke (only shows that everything runs)
+        scale: paper, cpu (hours on two cores) or smoke (only checks that everything runs)
         fidelity: which source to follow if the paper's text and the released code differ
         seeds: seeds to run (default: 0, 1, ..., as many as the scale defines)
         tasks: a subset of the experiment's tasks (default: all)

@@ -1,4 +1,4 @@
-"""The paper's tables and figures, and the questions it leaves open, as data: one file each. Imports no torch."""
+"""Experiments: the paper's tables and figures, and open questions, one file each. They do not import torch."""
 
 from __future__ import annotations
 

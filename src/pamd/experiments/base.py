@@ -1,4 +1,4 @@
-"""What an experiment is: arms to train or a table to compute, at three scales. And the registry of experiments."""
+"""The definition of an experiment, which trains arms or computes a table at three scales, and the registry."""
 
 from __future__ import annotations
 
@@ -22,40 +22,40 @@ Fidelity = Literal["paper", "released"]
 
 @dataclass(frozen=True)
 class Setting:
-    """A scale of experiments: how long and how often."""
+    """A scale of experiments: budget, seeds and repetitions."""
 
     seeds: int
     decisions: int | None
-    """The budget of every run; None: the paper's budget for the task."""
+    """The budget of every run; None uses the paper's budget for the task."""
     repetitions: int
-    """Turns of a measurement."""
+    """The number of repetitions of a benchmark."""
     what: str
 
 
 SCALES = {
     "paper": Setting(5, None, 15, "the paper's networks and budgets, 5 seeds"),
     "cpu": Setting(3, 20_000, 7, "32x32, batch 64, 20,000 decisions, 3 seeds: hours on two cores"),
-    "smoke": Setting(1, 80, 2, "80 decisions on 24x24, 1 seed: shows that everything runs, and nothing else"),
+    "smoke": Setting(1, 80, 2, "80 decisions on 24x24, 1 seed: only checks that everything runs"),
 }
 
 
 @dataclass(frozen=True)
 class Arm:
-    """One curve: a method on a task. Runs of it differ by their seed alone."""
+    """One curve: a method on a task. Its runs differ only by their seed."""
 
     task: str
     method: str
     decisions: int
-    """In the paper."""
+    """The budget in the paper."""
     variant: str = ""
-    """What `settings` change, in a few words. It becomes part of the run's method name."""
+    """A short description of `settings`, which becomes part of the run's method name."""
     settings: tuple[str, ...] = ()
     options: Mapping[str, Any] = field(default_factory=dict)
-    """More arguments of `pamd.configure`."""
+    """Additional arguments of `pamd.configure`."""
     scale: str | None = None
-    """A scale of networks and a budget that it keeps at every scale of experiments except smoke."""
+    """A fixed network scale and budget that are used at all scales except smoke."""
     released: Mapping[str, Any] = field(default_factory=dict)
-    """What replaces some of `options` at fidelity `released`."""
+    """Options that override `options` at fidelity `released`."""
 
     @property
     def label(self) -> str:
@@ -70,30 +70,30 @@ class Labelled(NamedTuple):
 
 
 After = Callable[[str, Sequence[tuple[str, Path]]], Path]
-"""(scale, [(label, run directory)]) -> the directory of its files: a diagnostic of finished runs."""
+"""A diagnostic of finished runs: (scale, [(label, run directory)]) -> the directory of its files."""
 
 
 @dataclass(frozen=True)
 class Experiment:
-    """A table or figure: its runs or its computation, and what it shows."""
+    """A table or figure, defined by its runs or its computation."""
 
     name: str
     title: str
     shows: str
     arms: tuple[Arm, ...] = ()
     published: str | None = None
-    """The name of the paper's own numbers; None if there are none."""
+    """The name of the paper's numbers; None if there are none."""
     benchmark: str | None = None
     """A benchmark whose table is the artefact (`pamd bench NAME`)."""
     compute: Callable[[str], Table] | None = None
-    """scale -> the table that is the artefact."""
+    """A function that computes the table at a scale."""
     after: After | None = None
     seeds: int | None = None
-    """How many seeds it has at every scale except smoke; None: as many as the scale."""
+    """The number of seeds at all scales except smoke; None uses the number of the scale."""
     claims: tuple[Claim, ...] = ()
-    """The claims that its runs decide."""
+    """The claims that its runs test."""
     needs_replay: bool = False
-    """`after` reads the replay of finished runs."""
+    """Whether `after` reads the replay of finished runs."""
 
     def __post_init__(self) -> None:
         kinds = [bool(self.arms), self.benchmark is not None, self.compute is not None]
@@ -111,10 +111,10 @@ class Experiment:
         methods: Sequence[str] = (),
         **given: Any,
     ) -> list[Labelled]:
-        """Its runs. All arms of the first seed come first, so that an unfinished sweep already compares them.
+        """Return its runs. All arms of the first seed come first, so that an unfinished sweep already compares them.
 
-        `seeds` replaces the scale's own 0 .. n-1. `tasks` and `methods` keep the arms of these tasks and labels alone.
-        `given` are arguments of `pamd.configure`; None leaves the default.
+        `seeds` replaces the scale's seeds 0 to n-1. `tasks` and `methods` select arms by task and label. `given` are
+        arguments of `pamd.configure`; None keeps the default.
         """
         setting = SCALES.get(scale)
         if setting is None:
@@ -136,7 +136,7 @@ class Experiment:
 
 
 def arms(budgets: Mapping[str, int], *methods: str, **fields: Any) -> tuple[Arm, ...]:
-    """Every method on every task of `budgets` (task: the paper's decisions)."""
+    """Return an arm for every method on every task of `budgets` (task -> decisions in the paper)."""
     return tuple(Arm(task, method, decisions, **fields) for task, decisions in budgets.items() for method in methods)
 
 

@@ -1,4 +1,4 @@
-"""Decisions that the paper gives each task, per operator family."""
+"""The paper's budget of each task in decisions, by operator family."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ BISIMULATION = {
 """tab:dbc_det_comparison."""
 
 INDEPENDENT = {
-    "acrobot_swingup": 2_000_000,  # the published 237 is read there in fig:result1
+    "acrobot_swingup": 2_000_000,  # The published 237 is read at this point of fig:result1.
     "cheetah_run": 1_000_000,
     "hopper_hop": 1_000_000,
-    "point_mass_easy": 500_000,  # where its axis in fig:result1 ends
+    "point_mass_easy": 500_000,  # The end of the axis in fig:result1.
 }
 """fig:result1, bottom row; tab:recent_visual_rl_comparison."""
 
 WALKER_RUN = 500_000
 """tab:recent_visual_rl_comparison."""
 WALKER_RUN_TRACE = 600_000
-"""fig:trace_ablation: where its axis ends."""
+"""The end of the axis in fig:trace_ablation."""
 WALKER_WALK = 1_000_000
 """fig:result2; not stated in the text."""

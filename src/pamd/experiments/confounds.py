@@ -1,6 +1,6 @@
-"""What the paper leaves open: four differences that come together with the comparator, and two plainer baselines.
+"""Confounds of the paper's comparison: four differences that accompany the comparator, and two simpler baselines.
 
-cheetah_run, the task that both operator families share at the same action repeat. Each arm changes one thing.
+The task is cheetah_run, which both operator families share at the same action repeat. Each arm changes one thing.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ def _arm(method: str, variant: str = "", settings: tuple[str, ...] = (), schedul
 EXPERIMENT = add(
     Experiment(
         name="confounds",
-        title="What else differs when the comparator does",
+        title="Other differences that accompany the comparator",
         shows="pair count, vector against scalar comparison, self-prediction, schedule and the scale of the target",
         arms=(
             _arm("sac"),

@@ -1,4 +1,4 @@
-"""fig:result1, top row. Its runs are table1's."""
+"""fig:result1, top row. It shares its runs with table1."""
 
 from __future__ import annotations
 

@@ -12,7 +12,7 @@ EXPERIMENT = add(
     Experiment(
         name="fig-diagonal",
         title="Diagonal Mahalanobis variants on cheetah_run",
-        shows="whether a global or a pair-dependent rescaling of the axes explains what the full matrix brings",
+        shows="whether a global or pair-dependent rescaling of the axes explains the benefit of the full matrix",
         arms=arms({"cheetah_run": 1_000_000}, *(f"{p}{d}" for p in ("dbc-det", "simsr") for d in _DISTANCES)),
         published="fig-diagonal",
     )

@@ -21,13 +21,13 @@ RESIDUAL: dict[str, dict[str, Any]] = {
 
 
 def residual(scale: str, runs: Sequence[tuple[str, Path]]) -> Path:
-    """Fit PAMD and the MLP to their fixed points on the replay of the first SimSR run, encoder frozen and trainable."""
-    from pamd import diagnostics  # Listing experiments must not import torch.
+    """Fit PAMD and the MLP to their fixed points on the replay of the first SimSR run, encoder frozen and trained."""
+    from pamd import diagnostics  # Imported here, because listing experiments must not import torch.
 
     source = next(path for label, path in runs if label == "simsr")
     if not (source / "replay").is_dir():
         raise ConfigError(f"the residual diagnostic of fig-mlp requires {source / 'replay'}, which does not exist")
-    place = source / "diagnostics" / f"residual-{RESIDUAL[scale]['preset']}"  # the default of `pamd diagnose`
+    place = source / "diagnostics" / f"residual-{RESIDUAL[scale]['preset']}"  # The default of `pamd diagnose`.
     diagnostics.save(diagnostics.residual(source, out=place, **RESIDUAL[scale]), place)
     return place
 

@@ -21,7 +21,7 @@ EXPERIMENT = add(
     Experiment(
         name="fig-trace",
         title="With and without trace normalization",
-        shows="whether PAMD loses by an uncontrolled scale: finger_spin (DBC-Det) and walker_run (SimSR)",
+        shows="whether an uncontrolled scale hurts PAMD: finger_spin (DBC-Det) and walker_run (SimSR)",
         arms=(
             *_panel("finger_spin", "dbc-det", BISIMULATION["finger_spin"]),
             *_panel("walker_run", "simsr", WALKER_RUN_TRACE),

@@ -10,7 +10,7 @@ EXPERIMENT = add(
     Experiment(
         name="fig-video",
         title="cheetah_run with natural videos as background",
-        shows="whether PAMD keeps its advantage with a background that has nothing to do with the task",
+        shows="whether PAMD keeps its advantage with a background that is unrelated to the task",
         # The text gives no budget; the figure's axis ends at a million decisions.
         arms=arms(
             {"cheetah_run": 1_000_000},

@@ -1,4 +1,4 @@
-"""lem:spectral_sandwich: are the values of PAMD within the lemma's bounds, and how near do they come?"""
+"""lem:spectral_sandwich: check that the values of PAMD are within the lemma's bounds, and how tight the bounds are."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ __all__ = ["EXPERIMENT", "check"]
 DIMENSION = 50
 PAIRS = {"paper": 100_000, "cpu": 20_000, "smoke": 500}
 SPREADS = (1e-3, 1.0, 1e2)
-"""Of the latents: next to each other, of unit size, far apart."""
+"""The spread of the latents: close together, of unit size, and far apart."""
 
 
 def check(scale: str) -> Table:
-    """PAMD with fresh weights, and with weights ten times as large, on random pairs."""
+    """Evaluate PAMD with initial weights and with ten times larger weights on random pairs."""
     rows = [_row(spread, gain, PAIRS[scale]) for gain in (1.0, 10.0) for spread in SPREADS]
     notes = (
-        f"Latent dimension {DIMENSION}, {PAIRS[scale]:,} random pairs a row, float64; gain: factor on all weights.",
+        f"Latent dimension {DIMENSION}, {PAIRS[scale]:,} random pairs per row, float64; gain: factor on all weights.",
         "nearest: the smallest value/lower and the largest value/upper; violations beyond 1e-12 relative are counted.",
     )
     return Table.from_records(EXPERIMENT.name, EXPERIMENT.title, rows, notes)
@@ -58,7 +58,7 @@ EXPERIMENT = add(
     Experiment(
         name="lemma",
         title="The spectral bounds of PAMD",
-        shows="that every value lies between the lemma's bounds, and how much room they leave",
+        shows="that every value lies between the lemma's bounds, and how tight the bounds are",
         compute=check,
     )
 )

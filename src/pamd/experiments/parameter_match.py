@@ -1,4 +1,4 @@
-"""app:param_match: do MetricNet and DistanceMLP have the stated, nearly equal, numbers of parameters?"""
+"""app:param_match: check that MetricNet and DistanceMLP have the stated, nearly equal numbers of parameters."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ DIMENSION = 50
 
 
 def count(scale: str) -> Table:
-    """Count the parameters of the modules that train; the scale changes nothing."""
+    """Count the parameters of the trained modules. The scale has no effect."""
     from pamd.distances import distance
 
     found = {
@@ -37,7 +37,7 @@ EXPERIMENT = add(
     Experiment(
         name="parameter-match",
         title="Parameters of the distance heads",
-        shows="that PAMD and the unconstrained network it is compared with have the same capacity in numbers",
+        shows="that PAMD and the unconstrained network have nearly the same number of parameters",
         compute=count,
     )
 )

@@ -11,7 +11,7 @@ EXPERIMENT = add(
     Experiment(
         name="table1",
         title="DBC, DBC-Det and DBC-Det+PAMD",
-        shows="whether PAMD, and not the deterministic transition, makes DBC better: four tasks",
+        shows="whether PAMD, and not the deterministic transition, improves DBC, on four tasks",
         arms=arms(BISIMULATION, "dbc", "dbc-det", "dbc-det+pamd"),
         published="table1",
     )

@@ -10,7 +10,7 @@ EXPERIMENT = add(
     Experiment(
         name="table-flops",
         title="Floating-point operations of one update",
-        shows="what PAMD costs compared with the encoder; counted, not measured",
+        shows="the cost of PAMD compared with the encoder, counted in operations",
         benchmark="flops",
         published="table-flops",
     )

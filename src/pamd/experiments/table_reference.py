@@ -18,7 +18,7 @@ EXPERIMENT = add(
         arms=(
             *arms({task: INDEPENDENT[task] for task in _TASKS}, "simsr+pamd", "mico", "simsr"),
             *arms({"walker_run": WALKER_RUN}, "simsr+pamd", "simsr"),
-            # The column called DBC holds numbers of DBC-Det for cheetah_run: both are here.
+            # The column DBC contains numbers of DBC-Det for cheetah_run, so both are included.
             *arms({task: BISIMULATION[task] for task in _SHARED}, "dbc-det+pamd", "dbc-det", "dbc"),
         ),
         published="table-reference",

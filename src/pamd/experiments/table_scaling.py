@@ -10,7 +10,7 @@ EXPERIMENT = add(
     Experiment(
         name="table-scaling",
         title="Latent dimension 50 against 200",
-        shows="how update time, decisions a second and total time grow with the latent dimension, on this machine",
+        shows="how update time, decisions per second and total time depend on the latent dimension on this machine",
         benchmark="scaling",
         published="table-scaling",
     )

@@ -1,4 +1,4 @@
-"""Run directories in; pages, tables and figures out. Reads files and nothing else; needs no torch."""
+"""Reports on run directories: pages, tables and figures. This package only reads files and does not need torch."""
 
 from __future__ import annotations
 

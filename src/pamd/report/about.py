@@ -1,4 +1,4 @@
-"""The top of the page: what was compared, the answer, how sure it is, when, and what a reader should know first."""
+"""The summary at the top of the page: comparison, result, certainty, dates and notices."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from pamd.version import __version__
 __all__ = ["about"]
 
 _NAMED = 6
-"""The summary names this many methods, tasks or pairs, and counts the others."""
+"""The maximum number of methods, tasks or pairs that the summary names. Others are counted."""
 
 
 def about(comparison: Comparison, now: datetime) -> str:
-    """The summary and the notices, as HTML. `now` is the date that the page shows as its own."""
+    """Return the summary and the notices as HTML. `now` is the date of the page."""
     found = {scale: findings(comparison, scale) for scale in comparison.scales}
     entries = {
-        "Compared": _paragraph(_compared(comparison)),
+        "Compared": _paragraph(_describe_comparison(comparison)),
         "Answer": _answer(found),
         "How sure": _paragraph(_how_sure([one for group in found.values() for one in group])),
         "When": _paragraph(_when(comparison, now)),
@@ -33,39 +33,42 @@ def about(comparison: Comparison, now: datetime) -> str:
     return f"<dl class=summary>{rows}</dl>{box}"
 
 
-def _compared(comparison: Comparison) -> str:
+def _describe_comparison(comparison: Comparison) -> str:
     budgets = [f"{short(budget)} decisions" for budget in sorted({s.decisions for s in comparison.settings})]
     fidelities = sorted({column.fidelity for column in comparison.columns})
     return (
-        f"{_listed([column.label for column in comparison.columns])}"
-        f" on {_listed(list(dict.fromkeys(setting.name for setting in comparison.settings)))}:"
+        f"{_join_names([column.label for column in comparison.columns])}"
+        f" on {_join_names(list(dict.fromkeys(setting.name for setting in comparison.settings)))}:"
         f" {counted(len(comparison.runs), 'run')}, {counted(len({run.seed for run in comparison.runs}), 'seed')},"
-        f" {_listed(budgets)} per run. Fidelity: {' and '.join(fidelities)}. Scale: {' and '.join(comparison.scales)}."
+        f" {_join_names(budgets)} per run. Fidelity: {' and '.join(fidelities)}."
+        f" Scale: {' and '.join(comparison.scales)}."
     )
 
 
 def _answer(found: dict[str, list[Finding]]) -> str:
-    """A line for each pair, those with a difference first."""
+    """Return one line per pair. Pairs with a difference come first."""
     lines = []
     for scale, group in found.items():
         where = f" ({scale} scale)" if len(found) > 1 else ""
         for one in sorted(group, key=lambda finding: not finding.decided):
             lines.append(f"<strong>{html.escape(one.headline)}</strong>: {html.escape(one.detail + where)}.")
     if not lines:
-        return _paragraph("None yet: no two methods share two finished seeds of a task and budget.")
+        return _paragraph("None yet: no two methods have two finished seeds in common for a task and budget.")
     more = f"<li>{counted(len(lines) - _NAMED, 'more pair')}: see Statistics.</li>" if len(lines) > _NAMED else ""
     return f"<ul>{''.join(f'<li>{line}</li>' for line in lines[:_NAMED])}{more}</ul>"
 
 
 def _how_sure(found: Sequence[Finding]) -> str:
     if not found:
-        return "Not at all: one seed shows no spread, so it cannot show a difference."
+        return "Unknown: a single seed has no spread, so no difference can be established."
     words = (
         "Brackets: 95% interval of the mean difference (Student's t over paired seeds, averaged over tasks)."
         f" p: corrected for {counted(len(found), 'pair')} (Holm); below {LEVEL:g} it counts as a difference."
     )
     if not all(one.decided for one in found):
-        words += " Undecided does not mean equal. Detectable: a difference that this test would find 80% of the time."
+        words += (
+            " Undecided does not mean equal. Detectable: the difference that this test would find with probability 0.8."
+        )
     return words
 
 
@@ -73,16 +76,18 @@ def _when(comparison: Comparison, now: datetime) -> str:
     times = sorted(run.time for run in comparison.runs if run.time is not None)
     days = list(dict.fromkeys(f"{datetime.fromtimestamp(time, UTC):%Y-%m-%d}" for time in times))
     if not days:
-        trained = "The runs do not state when they were trained."
+        trained = "The dates of the runs are not known."
     else:
         trained = f"The runs ended {'on ' + days[0] if len(days) == 1 else f'between {days[0]} and {days[-1]}'} (UTC)."
         if len(times) < len(comparison.runs):
-            trained += f" {len(comparison.runs) - len(times)} of {len(comparison.runs)} do not state when."
+            trained += (
+                f" The dates of {len(comparison.runs) - len(times)} of {len(comparison.runs)} runs are not known."
+            )
     return f"{trained} pamd {__version__} wrote this page on {now:%Y-%m-%d} from the run directories alone."
 
 
 def _notices(comparison: Comparison) -> list[str]:
-    notices = [f"{one.name} cannot be read and does not count; the reason is below." for one in comparison.unreadable]
+    notices = [f"{one.name} cannot be read and is excluded; the reason is below." for one in comparison.unreadable]
     notices += [f"{run.name}: {notice}." for run in comparison.runs for notice in run.notices]
     notices += [f"Not counted: {cell.notice}." for cell in comparison.rows if cell.notice]
     if len({column.fidelity for column in comparison.columns}) > 1 or len(comparison.scales) > 1:
@@ -92,8 +97,8 @@ def _notices(comparison: Comparison) -> list[str]:
     return notices
 
 
-def _listed(names: Sequence[str]) -> str:
-    """a, b and c; with many names: a, b, … and 4 more."""
+def _join_names(names: Sequence[str]) -> str:
+    """Join names as "a, b and c", or "a, b, … and 4 more" if there are many."""
     shown = [*names] if len(names) <= _NAMED else [*names[: _NAMED - 1], f"{len(names) - _NAMED + 1} more"]
     return " and ".join(filter(None, [", ".join(shown[:-1]), shown[-1]]))
 

@@ -1,7 +1,7 @@
-"""The one aggregator: runs in, cells out. The page, its tables, results.json and experiments all read these cells.
+"""Aggregate runs into cells, which the page, its tables, results.json and experiments all use.
 
-A row is a `Setting`, a column is a method with all of its options. Runs that differ in more than the seed share no
-cell. Only finished seeds have a score; the others are named.
+A row is a `Setting`, and a column is a method with all of its options. Runs in one cell differ only by their seed. Only
+finished seeds have a score; the others are listed.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class Cell:
     column: Column
     runs: tuple[Run, ...]
     missing: tuple[int, ...]
-    """Seeds that another method ran in this setting and this one did not."""
+    """Seeds that other methods have in this setting but this method does not."""
 
     @property
     def finished(self) -> list[Run]:
@@ -62,23 +62,23 @@ class Cell:
 
     @property
     def planned(self) -> int:
-        """Seeds with a score, unfinished seeds and missing ones."""
+        """The number of finished, unfinished and missing seeds."""
         return len(self.runs) + len(self.missing)
 
     @property
     def not_counted(self) -> list[str]:
-        """The seeds without a score, and why."""
+        """The seeds without a score and the reasons."""
         unfinished = [f"seed {run.seed} {run.progress}" for run in self.runs if not run.finished]
         return unfinished + [f"seed {seed} missing" for seed in self.missing]
 
     @property
     def notice(self) -> str:
-        """Which seeds are not counted; "" if all are."""
+        """A note on the seeds that are not counted; "" if all are counted."""
         words = "; ".join(self.not_counted)
         return words and f"{self.column.label} on {self.setting.label}: {words}"
 
     def counted(self, unit: str) -> int | None:
-        """The frames or updates that finished runs counted at their end; None before one finished."""
+        """Return the final number of frames or updates of finished runs; None if no run has finished."""
         return max((getattr(run.curve, unit)[-1] for run in self.finished), default=None)
 
 
@@ -91,7 +91,7 @@ class Comparison:
     columns: tuple[Column, ...]
     cells: Mapping[tuple[Setting, Column], Cell]
     unreadable: tuple[Unreadable, ...] = ()
-    """Directories that do not count, and why."""
+    """Excluded directories and the reasons."""
 
     def row(self, setting: Setting) -> list[Cell]:
         return [self.cells[setting, column] for column in self.columns if (setting, column) in self.cells]
@@ -107,9 +107,9 @@ class Comparison:
 
 
 def compare(runs: Sequence[Run], groups: Mapping[str, Sequence[Path]] | None = None) -> Comparison:
-    """Runs in rows and columns. `groups` names columns by hand: each must hold one method record and one scale.
+    """Arrange runs in rows and columns. `groups` names columns; each must have one method record and one scale.
 
-    RunError if two runs are the same seed of one cell.
+    Raises RunError if two runs are the same seed of one cell.
     """
     if not runs:
         raise RunError("there is no run to report on")
@@ -130,7 +130,7 @@ def compare(runs: Sequence[Run], groups: Mapping[str, Sequence[Path]] | None = N
 
 
 def compare_found(found: Found, groups: Mapping[str, Sequence[Path]] | None = None) -> Comparison:
-    """As `compare`, but a run that cannot be read or repeats a seed is listed; RunError if none is left."""
+    """Compare runs, listing runs that cannot be read or repeat a seed. Raises RunError if none is left."""
     if found.unreadable and not found.runs:
         raise RunError("no run can be read: " + "; ".join(one.reason for one in found.unreadable))
     runs, unreadable = [], list(found.unreadable)
@@ -146,7 +146,7 @@ def compare_found(found: Found, groups: Mapping[str, Sequence[Path]] | None = No
 
 
 def _check_seeds(runs: Sequence[Run], cell: str) -> None:
-    """RunError if two of the runs, which are ordered by seed, have the same one."""
+    """Raise RunError if two of the runs, which are sorted by seed, have the same seed."""
     for one, other in itertools.pairwise(runs):
         if one.seed == other.seed:
             raise RunError(_same_seed(one, other, cell))

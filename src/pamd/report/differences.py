@@ -1,4 +1,4 @@
-"""How configs differ, in words: what a label must contain so that two things do not share a name."""
+"""Labels that show how configs differ, so that different configs do not share a name."""
 
 from __future__ import annotations
 
@@ -6,25 +6,25 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-__all__ = ["canonical", "differing", "labelled"]
+__all__ = ["canonical", "differing", "make_labels"]
 
 _SHOWN = 3
 
 
 def canonical(record: Any) -> str:
-    """Equal records have equal text."""
+    """Return a text that is equal for equal records."""
     return json.dumps(record, sort_keys=True)
 
 
 def differing(records: Sequence[Mapping[str, Any]]) -> list[str]:
-    """The dotted keys on which records do not all agree."""
+    """Return the dotted keys whose values differ between records."""
     flat = [_flat(record) for record in records]
     keys = dict.fromkeys(key for one in flat for key in one)
     return [key for key in keys if len({one.get(key) for one in flat}) > 1]
 
 
-def labelled(names: Sequence[str], records: Sequence[Mapping[str, Any]]) -> list[str]:
-    """A label for each record: its name, and in what it differs from others of that name."""
+def make_labels(names: Sequence[str], records: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Return a label for each record: its name, and its differences from other records of that name."""
     alike: dict[str, list[Mapping[str, Any]]] = {}
     for name, record in zip(names, records, strict=True):
         alike.setdefault(name, []).append(record)
@@ -34,7 +34,7 @@ def labelled(names: Sequence[str], records: Sequence[Mapping[str, Any]]) -> list
     for name, record in zip(names, records, strict=True):
         flat = _flat(record)
         words = [f"{key}={flat.get(key, '-')}" for key in keys[name]]
-        # A label shows the first few differences; the number tells the remaining variants apart.
+        # A label shows the first few differences. The number distinguishes the remaining variants.
         if len(words) > _SHOWN:
             number = variants[name].index(canonical(record)) + 1
             words = [*words[:_SHOWN], f"and {len(words) - _SHOWN} more: variant {number}"]

@@ -1,6 +1,6 @@
-"""Figures as SVG and PNG in the style of the page. The same method has the same color everywhere.
+"""Figures as SVG and PNG in the style of the page. A method has the same color in every figure.
 
-An SVG follows the color scheme of its reader: it holds a second set of colors for a dark page.
+An SVG contains a second set of colors for a dark page, so it follows the color scheme of the reader.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from pamd.report.run import Curve
 
 __all__ = ["colour", "dark", "learning_curves", "page_style", "plain", "save_figure"]
 
-# Okabe and Ito's palette, which color-blind readers can tell apart; black is kept for text.
+# The color-blind safe palette of Okabe and Ito; black is reserved for text.
 PALETTE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00", "#882255", "#999933")
 NAMED = {
     "dbc": PALETTE[5],
@@ -28,7 +28,7 @@ NAMED = {
     "simsr+pamd": PALETTE[4],
     "simsr+mlp": PALETTE[6],
     "sac": PALETTE[7],
-    # A distance has the color of the method that is known by it.
+    # A distance has the color of the method that it belongs to.
     "pamd": PALETTE[0],
     "l1": PALETTE[1],
     "cosine": PALETTE[2],
@@ -37,7 +37,7 @@ NAMED = {
     "mlp": PALETTE[6],
     "pamd-lowrank": PALETTE[7],
     "l2": "#6E6E6E",
-    # The simulator's own state is no method, but figures compare methods with it.
+    # The simulator's state is not a method, but figures compare methods with it.
     "state": "#222222",
 }
 
@@ -45,7 +45,7 @@ NAMED = {
 PNG_DPI = 150
 """Pixels per inch of a PNG. An SVG and a PNG have the same size on the page."""
 _LONGEST = 200
-"""Characters of a label in a figure."""
+"""The maximum number of characters of a label in a figure."""
 
 
 INK = "#1b1b1b"
@@ -55,12 +55,12 @@ STYLE: dict[str, Any] = {
     **{"axes.facecolor": "none", "grid.color": "#8a8a8a", "font.size": 10, "legend.frameon": False},
     "svg.hashsalt": "pamd",
 }
-"""The look of every figure, in matplotlib's names."""
+"""The matplotlib style of all figures."""
 DARK = {
     INK: "#e6e6e6", "#222222": "#e6e6e6", "#333333": "#bdbdbd", "#404040": "#bdbdbd", "#595959": "#bdbdbd",
     "#6e6e6e": "#a8a8a8", "#882255": "#d1679f",
 }  # fmt: skip
-"""On a dark page these colors would be hard to see. Keys are lower case."""
+"""Replacements for colors that would be hard to see on a dark page. Keys are lowercase."""
 
 
 def colour(method: str) -> str:
@@ -69,13 +69,13 @@ def colour(method: str) -> str:
 
 
 def dark(hue: str) -> str:
-    """The color that takes the place of `hue` on a dark page."""
+    """Return the replacement of `hue` on a dark page."""
     return DARK.get(hue.lower(), hue)
 
 
 @contextlib.contextmanager
 def page_style() -> Iterator[None]:
-    """The style of the page for the figures that are made inside, or by the function that it decorates."""
+    """Apply the style of the page to figures, as a context manager or a decorator."""
     import matplotlib
 
     matplotlib.use("Agg")
@@ -85,7 +85,7 @@ def page_style() -> Iterator[None]:
 
 
 def plain(text: str) -> str:
-    """A label that matplotlib draws literally: a pair of dollar signs would make it a formula."""
+    """Escape a label, because matplotlib would draw text between dollar signs as a formula."""
     return textwrap.shorten(text, _LONGEST, placeholder=" …").replace("$", r"\$")
 
 
@@ -93,9 +93,9 @@ def plain(text: str) -> str:
 def learning_curves(
     curves: Sequence[Curve], path: Path, *, baseline: float | None = None, title: str | None = None
 ) -> list[Path]:
-    """Mean evaluation return against decisions, a band of one standard error over episodes; SVG and PNG.
+    """Draw the mean evaluation return over decisions with a band of one standard error over episodes (SVG and PNG).
 
-    `baseline` draws a line at the return of random play.
+    `baseline` draws a line at the return of random actions.
     """
     from matplotlib import pyplot
 
@@ -115,7 +115,7 @@ def learning_curves(
     axes.set_ylabel("return of an evaluation episode")
     axes.set_title(plain(title or ", ".join(sorted({curve.task for curve in curves}))))
     axes.grid(alpha=0.25)
-    # Below the axes, where it covers no curve.
+    # The legend is below the axes, so that it does not cover a curve.
     figure.legend(loc="outside lower center", ncols=3, frameon=False)
     return save_figure(figure, path)
 

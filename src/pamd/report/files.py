@@ -1,4 +1,4 @@
-"""Reads the files of a run directory and no others: links are not followed, and a name cannot lead out of it."""
+"""Read files of a run directory safely. Links are not followed, and names cannot refer to files outside of it."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ __all__ = ["is_inside", "names_in", "read"]
 
 
 def read(directory: Path, name: str) -> bytes:
-    """The content of the regular file `name` ("video/000001000.mp4") in a run directory; OSError otherwise."""
+    """Read the regular file `name` ("video/000001000.mp4") in a run directory. Raises OSError for anything else."""
     handle = _open(directory, name)
     with open(handle, "rb") as file:
         if not stat.S_ISREG(os.fstat(handle).st_mode):
@@ -20,7 +20,7 @@ def read(directory: Path, name: str) -> bytes:
 
 
 def names_in(directory: Path, name: str) -> list[str]:
-    """The names in the directory `name` of a run directory, sorted; none if there is no such directory."""
+    """Return the sorted names in the directory `name` of a run directory; empty if it does not exist."""
     try:
         handle = _open(directory, name, os.O_DIRECTORY)
     except OSError:
@@ -32,7 +32,7 @@ def names_in(directory: Path, name: str) -> list[str]:
 
 
 def is_inside(directory: Path, name: str) -> bool:
-    """Whether `name` is a regular file in a run directory, with no link on the way to it."""
+    """Return whether `name` is a regular file in a run directory whose path contains no link."""
     path = directory
     for part in PurePosixPath(name).parts:
         path = path / part
@@ -42,11 +42,11 @@ def is_inside(directory: Path, name: str) -> bool:
 
 
 def _open(directory: Path, name: str, flags: int = 0) -> int:
-    """Open `name` one part after the other, so that no part of it can be a link."""
+    """Open `name` part by part, so that no part can be a link."""
     parts = PurePosixPath(name).parts
     if not parts or ".." in parts or parts[0] == "/":
-        raise OSError(errno.EINVAL, f"{name!r} leads out of the run directory")
-    # O_NONBLOCK: a named pipe must not hold up the report.
+        raise OSError(errno.EINVAL, f"{name!r} is outside the run directory")
+    # With O_NONBLOCK, a named pipe cannot block the report.
     kinds = [os.O_DIRECTORY] * (len(parts) - 1) + [os.O_NONBLOCK | flags]
     handle, path = os.open(directory, os.O_RDONLY | os.O_DIRECTORY), directory
     for part, kind in zip(parts, kinds, strict=True):

@@ -1,4 +1,4 @@
-"""Run directories below a directory. Links are not followed: a report reads what it was given and nothing else."""
+"""Find run directories in a directory. Links are not followed, so a report reads only the given directories."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from pamd.report.run import Unreadable
 __all__ = ["find_runs"]
 
 _DEEPEST = 4
-"""How many levels below a given directory runs are searched."""
+"""The maximum depth of the search."""
 
 
 def find_runs(path: Path) -> Iterator[Path | Unreadable]:
-    """The run directories at or below `path`, and what looks like one but cannot be read.
+    """Return the run directories at or below `path`, and directories that look like runs but cannot be read.
 
-    RunError if the path itself cannot be read or has no run.
+    Raises RunError if the path itself cannot be read or contains no run.
     """
     try:
         found = list(_search(path, path, 0))
@@ -35,7 +35,7 @@ def _search(path: Path, given: Path, depth: int) -> Iterator[Path | Unreadable]:
         return
     inside = sorted(child for child in path.iterdir() if child.is_dir() and not child.name.startswith("."))
     if (path / "eval.jsonl").exists():
-        yield Unreadable(path, f"{path} has evaluations but no config.json, so it is not known what they evaluate")
+        yield Unreadable(path, f"{path} has evaluations but no config.json, so their run is not known")
         return
     for child in inside if depth < _DEEPEST else []:
         if child.is_symlink():
@@ -48,12 +48,12 @@ def _search(path: Path, given: Path, depth: int) -> Iterator[Path | Unreadable]:
 
 
 def _linked(link: Path, given: Path) -> Iterator[Unreadable]:
-    """A run elsewhere is named; what lies below the given directory is found without the link."""
+    """Report a link to a run outside the given directory. Runs inside are found without the link."""
     target = link.resolve()
     if (target / "config.json").is_file() and not target.is_relative_to(given.resolve()):
-        yield Unreadable(link, f"{link} is a symbolic link to another place; pass {target} itself")
+        yield Unreadable(link, f"{link} is a symbolic link to another directory; pass {target} instead")
 
 
 def _siblings(path: Path) -> list[str]:
-    """Names of the directories next to `path`, which may not exist."""
+    """Return the names of the sibling directories of `path`, which need not exist."""
     return [found.name for found in path.parent.glob("*") if found.name != path.name and found.is_dir()]

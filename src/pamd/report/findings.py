@@ -1,4 +1,4 @@
-"""The result of a comparison: which method of each pair scores higher, and how sure that is."""
+"""The results of a comparison: which method of each pair scores higher, and with which certainty."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ class Finding:
     first: Column
     second: Column
     settings: tuple[Setting, ...]
-    """Those in which both methods share at least two finished seeds."""
+    """The settings in which both methods have at least two finished seeds in common."""
     seeds: int
-    """Paired seeds, over all settings."""
+    """The number of paired seeds over all settings."""
     effect: Effect
     """first minus second, averaged over the settings"""
     corrected: float = 1.0
@@ -54,9 +54,9 @@ class Finding:
 
 
 def findings(comparison: Comparison, scale: str) -> list[Finding]:
-    """One finding for each pair of methods that shares two finished seeds in a setting of `scale`.
+    """Return one finding per pair of methods with two common finished seeds in a setting of `scale`.
 
-    Where the comparison has methods with and without a plug-in, only those pairs are tested: fewer tests find more.
+    If the comparison has methods with and without a plug-in, only these pairs are tested, which increases the power.
     """
     found = [one for pair in _tested(scored_columns(comparison, scale)) if (one := _finding(comparison, scale, *pair))]
     corrected = holm([one.effect.p_value for one in found])

@@ -1,6 +1,6 @@
-"""Whether config.json is the config that a run was trained with: the copy inside its checkpoints decides.
+"""Check config.json against the copy in the checkpoints of a run.
 
-training/checkpoint.py describes the files of a checkpoint. It needs torch, which a report does not.
+training/checkpoint.py defines the files of a checkpoint. It is not imported here, because it needs torch.
 """
 
 from __future__ import annotations
@@ -21,23 +21,23 @@ from pamd.report.text import parse_json
 __all__ = ["Verified", "verify_config"]
 
 _FIELDS = 5
-"""An error names this many edited fields."""
+"""The maximum number of edited fields in an error."""
 
 
 class Verified(NamedTuple):
-    """What vouches for a config."""
+    """The evidence that a config was not edited."""
 
     by: str
-    """A checkpoint, or the directory's name, which holds a digest of the config; "" if nothing does."""
+    """A checkpoint, or the directory name, which contains a digest of the config; "" if there is no evidence."""
     notice: str = ""
-    """What a reader of the report should know about the checkpoints."""
+    """Notices about the checkpoints for the reader of the report."""
 
 
 def verify_config(directory: Path, config: Mapping[str, Any]) -> Verified:
-    """Compare config.json with the newest readable checkpoint; RunError names the fields that were edited.
+    """Compare config.json with the newest readable checkpoint. Raises RunError with the edited fields.
 
-    Runs of 0.1.0 have no config in their checkpoints, and published results have no checkpoints. Nothing but the
-    directory's name can vouch for those.
+    Runs of version 0.1.0 have no config in their checkpoints, and published results have no checkpoints. Their config
+    can be verified only by the directory name.
     """
     names = [name for name in files.names_in(directory, "checkpoints") if re.fullmatch("[0-9]{9,18}", name)]
     readable = False
@@ -49,7 +49,7 @@ def verify_config(directory: Path, config: Mapping[str, Any]) -> Verified:
         if isinstance(state.get("config"), dict):
             _refuse_edits(directory, name, state, config)
             return Verified(f"checkpoint {name}")
-    notice = "" if readable or not names else "no checkpoint can be read, so nothing in it can confirm config.json"
+    notice = "" if readable or not names else "no checkpoint can be read, so config.json cannot be confirmed"
     digest = identity_digest(tree_identity(config))
     return Verified("the digest in its name" if directory.resolve().name.endswith(f"_{digest}") else "", notice)
 
@@ -62,7 +62,7 @@ def _refuse_edits(directory: Path, name: str, state: Mapping[str, Any], config: 
     budget = state.get("budget")
     done = budget.get("decisions") if isinstance(budget, dict) else None
     if isinstance(done, int) and done > config["decisions"]:
-        # A budget can be raised, so it is not in the identity; it cannot shrink below what was done.
+        # A budget can be raised, so it is not part of the identity. It cannot be below the finished decisions.
         found.append(f"decisions was at least {done} and is {config['decisions']}")
     if found:
         more = f"; and {len(found) - _FIELDS} more" if len(found) > _FIELDS else ""
@@ -71,7 +71,7 @@ def _refuse_edits(directory: Path, name: str, state: Mapping[str, Any], config: 
 
 
 def _state(directory: Path, name: str) -> dict[str, Any] | None:
-    """state.json of a checkpoint; None if it is not what was written."""
+    """Read state.json of a checkpoint; None if it has changed since it was written."""
     place = f"checkpoints/{name}"
     try:
         data = files.read(directory, f"{place}/state.json")

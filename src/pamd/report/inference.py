@@ -1,4 +1,4 @@
-"""Inference over tasks and pairs: aggregates, probabilities of improvement, paired differences, seeds needed."""
+"""Statistics over tasks and pairs: aggregates, probability of improvement, paired differences and required seeds."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ __all__ = ["aggregates", "common", "differences", "improvement", "pairs"]
 
 
 def common(comparison: Comparison, scale: str, columns: Sequence[Column]) -> list[Setting]:
-    """The settings of a scale in which each of `columns` has a score; none if a task would count twice."""
+    """Return the settings of a scale in which all `columns` have a score; empty if a task would count twice."""
     settings = [setting for setting in comparison.settings if setting.scale == scale]
     both = [s for s in settings if columns and all(_scored(comparison, s, column) for column in columns)]
     return both if len({setting.name for setting in both}) == len(both) else []
@@ -38,14 +38,14 @@ def scored_columns(comparison: Comparison, scale: str) -> list[Column]:
 
 
 def normalised(comparison: Comparison, settings: Sequence[Setting], column: Column) -> Scores | None:
-    """Scores as shares of the highest return, [tasks][seeds]; None if a task's highest return is not known."""
+    """Return scores divided by the highest possible return, [tasks][seeds]; None if it is not known for a task."""
     if any(setting.best is None for setting in settings):
         return None
     return [comparison.cells[s, column].array / s.best for s in settings if s.best is not None]
 
 
 def aggregates(comparison: Comparison, scale: str, rng: np.random.Generator) -> Table | None:
-    """Over the tasks that all methods share, in units of the highest return; None if there are none."""
+    """Return aggregates over the common tasks of all methods, normalized by the highest return; None without any."""
     columns = scored_columns(comparison, scale)
     settings = common(comparison, scale, columns)
     rows: list[list[Value]] = []
@@ -68,13 +68,13 @@ def aggregates(comparison: Comparison, scale: str, rng: np.random.Generator) -> 
 
 
 def pairs(columns: Sequence[Column]) -> list[tuple[Column, Column]]:
-    """Every two columns; a plug-in comes before what it is plugged into, and such pairs come first."""
+    """Return all pairs of columns. Pairs with and without a plug-in come first, the plug-in before its baseline."""
     ordered = [(b, a) if b.method.startswith(f"{a.method}+") else (a, b) for a, b in itertools.combinations(columns, 2)]
     return sorted(ordered, key=lambda pair: not pair[0].method.startswith(f"{pair[1].method}+"))
 
 
 def improvement(comparison: Comparison, scale: str, rng: np.random.Generator) -> Table | None:
-    """How likely a run of one method beats a run of the other, averaged over their shared tasks."""
+    """Return the probability that a run of one method beats a run of the other, averaged over common tasks."""
     rows: list[list[Value]] = []
     for x, y in pairs(scored_columns(comparison, scale)):
         settings = common(comparison, scale, [x, y])
@@ -96,7 +96,7 @@ def improvement(comparison: Comparison, scale: str, rng: np.random.Generator) ->
 
 
 def differences(comparison: Comparison, scale: str) -> Table | None:
-    """Differences between runs of one seed, setting by setting, and the seeds that such a difference would need."""
+    """Return paired differences by seed for each setting, and the number of seeds required to detect them."""
     rows = []
     for x, y in pairs(scored_columns(comparison, scale)):
         for setting in comparison.settings:
@@ -108,7 +108,7 @@ def differences(comparison: Comparison, scale: str) -> Table | None:
     notes = [
         "Methods with the same seed play the same evaluation episodes, so their returns are compared seed by seed."
         " Intervals: 95%, Student's t. Seeds needed: how many paired seeds a two-sided test at 5% needs to find the"
-        " observed difference with probability 0.8. This is a rough estimate where seeds are few."
+        " observed difference with probability 0.8. With few seeds, this is a rough estimate."
     ]
     columns = ["pair", "setting", "paired seeds", "difference in return", "seeds needed"]
     return Table(file_name(f"differences-{scale}"), f"Paired differences, {scale} scale", columns, rows, notes)

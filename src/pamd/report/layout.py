@@ -1,4 +1,4 @@
-"""The config of a run, in the present layout. Configs of the first layout are mapped to it."""
+"""Parse the config of a run. Configs of the first layout are converted to the current layout."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _KINDS: dict[object, dict[str, type]] = {
     1: {**_SHARED, "scale": dict, "scale.name": str},
     LAYOUT: {**_SHARED, "learner": dict, "learner.name": str, "scale": str, "env.action_repeat": int},
 }
-"""What a report reads from a config of each layout, and of which type it must be."""
+"""The fields that a report reads from a config of each layout, and their types."""
 _OPTIONAL: dict[str, dict[str, type]] = {
     "replay": {"replay": dict},
     "env.distractor": {"env.distractor": dict, "env.distractor.name": str},
@@ -28,14 +28,14 @@ _OPTIONAL: dict[str, dict[str, type]] = {
     "env.action_repeat": {"env.action_repeat": int},
     "method.sac": {"method.sac": dict},
 }
-"""What a config may lack, and what a report reads from it."""
+"""Optional fields of a config and their types."""
 _LARGEST = 2**53
-"""Counts are exact up to here, also as floating-point numbers."""
+"""The largest count that a floating-point number represents exactly."""
 _LEAST = {"decisions": 1, "seed": 0, "env.action_repeat": 1}
 
 
 def parse_config(config: Any, what: str) -> dict[str, Any]:
-    """A JSON tree as a config in the present layout, its text printable; RunError if it is not the config of a run.
+    """Parse a JSON tree as a config in the current layout with printable text. Raises RunError if it is not valid.
 
     `what` names its file in errors.
     """
@@ -65,16 +65,16 @@ def _check(name: str, value: Any, kind: type[Any], what: str) -> None:
 
 
 def from_layout_1(config: Mapping[str, Any]) -> dict[str, Any]:
-    """A config of the first layout, which had no `layout` key, in the shape of the present one.
+    """Convert a config of the first layout, which had no `layout` key, to the current layout.
 
-    It held the learner and the schedule in the method and all sizes in the scale, left out options that had their
-    default value, and had a null action repeat where the task's own was meant.
+    It stored the learner and the schedule in the method and all sizes in the scale, omitted options with default
+    values, and used null for the task's default action repeat.
     """
     method, scale = dict(config["method"]), dict(config["scale"])
     if method["name"] == "sac":
         method["name"] = "none"
     name = scale.pop("name")
-    # The environment holds these two as well.
+    # The environment also contains these two.
     sizes = {key: value for key, value in scale.items() if key not in ("size", "frame_stack")}
     filters = {key: sizes.pop(key) for key in ("filters", "strides") if key in sizes}
     return {
@@ -92,7 +92,7 @@ def from_layout_1(config: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _value(config: Mapping[str, Any], name: str) -> Any:
-    """The value at a dotted name; None if there is none."""
+    """Return the value at a dotted name, or None."""
     value: Any = config
     for part in name.split("."):
         value = value.get(part) if isinstance(value, dict) else None

@@ -1,4 +1,4 @@
-"""Reads run directories. A file that cannot be read is an error; an unfinished run is not."""
+"""Load run directories. An unreadable file is an error; an unfinished run is not."""
 
 from __future__ import annotations
 
@@ -22,21 +22,21 @@ from pamd.report.text import parse_json
 __all__ = ["Found", "load_run", "load_runs", "read_runs"]
 
 _NOT_IDENTITY = ("decisions", "runtime")
-"""A run keeps its identity when its budget or its runtime changes."""
+"""Fields that are not part of a run's identity."""
 _STATES = ("running", "finished", "interrupted", "failed")
 _LATEST = 253402300800
-"""The end of the year 9999, in seconds of Unix time: a calendar has no later day."""
+"""The end of the year 9999 in Unix time, the latest date that Python supports."""
 
 
 class Found(NamedTuple):
-    """What is in the directories that a report was given."""
+    """The readable runs and unreadable directories of a report."""
 
     runs: list[Run]
     unreadable: list[Unreadable]
 
 
 def load_runs(paths: Sequence[Path]) -> list[Run]:
-    """Every run in `paths`, as `read_runs` finds them; RunError if one cannot be read."""
+    """Load all runs in `paths`. Raises RunError if one cannot be read."""
     runs, unreadable = read_runs(paths)
     if unreadable:
         raise RunError(unreadable[0].reason)
@@ -44,9 +44,9 @@ def load_runs(paths: Sequence[Path]) -> list[Run]:
 
 
 def read_runs(paths: Sequence[Path]) -> Found:
-    """Every run in `paths`, which are run directories or directories with runs below them.
+    """Load all runs in `paths`, which are run directories or directories that contain runs.
 
-    The same directory given twice counts once. Of two directories of one name or one run, the second is unreadable.
+    A directory that is given twice counts once. If two directories have the same name or run, the second is unreadable.
     """
     places: dict[Path, Path | Unreadable] = {}
     for path in paths:
@@ -68,7 +68,7 @@ def read_runs(paths: Sequence[Path]) -> Found:
 
 
 def load_run(path: Path) -> Run:
-    """The run in `path`, in any state. Each file is read once, because the run may still be writing."""
+    """Load the run in `path` in any state. Each file is read once, because the run may still be active."""
     file = path / "config.json"
     try:
         data = files.read(path, "config.json")
@@ -87,7 +87,7 @@ def load_run(path: Path) -> Run:
 
 
 def _check_new(run: Run, seen: dict[str, Path]) -> None:
-    """RunError if a run of the same name or config was seen before."""
+    """Raise RunError if a run with the same name or config was already loaded."""
     identity = canonical({key: value for key, value in run.config.items() if key not in _NOT_IDENTITY})
     keys = {"name": run.path.resolve().name, "config": identity}
     for what, key in keys.items():
@@ -121,10 +121,10 @@ def _seconds(decisions: Sequence[int], timing: Sequence[Row]) -> list[float | No
 
 
 def _action_repeat(curve: Curve) -> int:
-    """The frames of a decision, counted by a run of the first layout; 0 if it has not counted any."""
+    """Return the frames per decision of a run of the first layout, from its counters; 0 if they are 0."""
     if not curve.decisions or not curve.decisions[-1]:
         return 0
-    # The last decision of an episode may take fewer frames: the mean lies below the repeat, by less than one.
+    # The last decision of an episode may take fewer frames, so the mean is below the repeat by less than one.
     return math.ceil(curve.frames[-1] / curve.decisions[-1])
 
 
@@ -134,7 +134,7 @@ class _Status(NamedTuple):
 
 
 def _status(path: Path) -> _Status:
-    """What a run states about itself. It is only informative: the evaluations decide whether the run is finished."""
+    """Read the status of a run. It is only informative: the evaluations decide whether the run is finished."""
     try:
         status = parse_json(files.read(path, "status.json"))
     except (OSError, ValueError):

@@ -1,4 +1,4 @@
-"""The logs of a run. An incomplete last line is left out with a notice; any other damage is an error."""
+"""Read the logs of a run. An incomplete last line is dropped with a notice; any other damage is an error."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ __all__ = ["Log", "read_evaluations", "read_log", "read_repairs", "read_timing"]
 Row = dict[str, Any]
 
 _LARGEST_COUNT = 2**53
-"""Counts are exact up to here, also as floating-point numbers."""
+"""The largest count that a floating-point number represents exactly."""
 _LARGEST = 1e30
-"""Sums and squares of returns stay finite up to here. A return beyond it is damage, and so is NaN."""
+"""The largest valid return. Sums and squares stay finite below it."""
 
 
 class Log(NamedTuple):
@@ -26,11 +26,11 @@ class Log(NamedTuple):
 
     rows: list[Row]
     notice: str
-    """What a reader of the report should know about the file; "" if it is whole."""
+    """A notice for the reader of the report; "" if the file is complete."""
 
 
 def read_log(path: Path) -> Log:
-    """Read a JSON-lines file; a run may still be writing its last line. No file has no rows."""
+    """Read a JSON-lines file whose last line may still be incomplete. A missing file has no rows."""
     try:
         *lines, rest = files.read(path.parent, path.name).split(b"\n")
     except FileNotFoundError:
@@ -43,11 +43,11 @@ def read_log(path: Path) -> Log:
             rows.append(parse_json(line))
         except ValueError as error:
             raise RunError(f"{path}, line {number} is damaged: {error}") from None
-    return Log(rows, f"{path.name}: the last line is incomplete and was left out" if rest else "")
+    return Log(rows, f"{path.name}: the last line is incomplete and was dropped" if rest else "")
 
 
 def read_evaluations(path: Path) -> Log:
-    """eval.jsonl; RunError if a row is not an evaluation, or rows are out of order."""
+    """Read eval.jsonl. Raises RunError if a row is not an evaluation or rows are out of order."""
     log, before = read_log(path), -1
     for number, row in enumerate(log.rows, start=1):
         where = f"{path}, line {number}"
@@ -60,7 +60,7 @@ def read_evaluations(path: Path) -> Log:
 
 
 def read_timing(path: Path) -> Log:
-    """timing.jsonl; RunError if a row has no clock."""
+    """Read timing.jsonl. Raises RunError if a row has no time."""
     log = read_log(path)
     for number, row in enumerate(log.rows, start=1):
         where = f"{path}, line {number}"
@@ -71,11 +71,11 @@ def read_timing(path: Path) -> Log:
 
 
 def read_repairs(path: Path) -> list[str]:
-    """repairs.jsonl as notices: which log lost rows to a repair. It holds no results, so damage to it is a notice."""
+    """Return the repairs in repairs.jsonl as notices. Damage to this file is also only a notice."""
     try:
         log = read_log(path)
     except RunError as error:
-        return [f"a repair dropped rows of its logs, but not all is known: {error}"]
+        return [f"a repair dropped rows of its logs, but the record is incomplete: {error}"]
     notices = [log.notice] if log.notice else []
     for row in log.rows:
         known = isinstance(row, dict) and isinstance(row.get("dropped_rows"), list) and isinstance(row.get("file"), str)

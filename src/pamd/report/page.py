@@ -1,4 +1,4 @@
-"""One self-contained HTML page about runs, and next to it the same figures, tables and configs as files."""
+"""Write a self-contained HTML report on runs, with figures, tables and configs as additional files."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ from pamd.version import __version__
 __all__ = ["build", "page_text", "write"]
 
 _ROWS = 40
-"""The page folds a table with more rows."""
+"""Tables with more rows are collapsed."""
 
 
 def build(
@@ -46,22 +46,22 @@ def build(
     published: Sequence[Published] = (),
     groups: Mapping[str, Sequence[Path]] | None = None,
 ) -> Path:
-    """Report on `runs` (run directories, or directories of them) in `out`; the path of the page, out/index.html.
+    """Write a report on `runs` (run directories, or directories that contain them) and return the path of its page.
 
-    `published` are the paper's numbers to show next to ours. `groups` names columns: label -> runs of one method.
-    A run that cannot be read is listed on the page with the reason; RunError if none can be read.
+    `published` are the paper's numbers to show for comparison. `groups` names columns: label -> runs of one method.
+    Unreadable runs are listed on the page with the reason. Raises RunError if no run can be read.
     """
     return write(compare_found(read_runs([Path(run) for run in runs]), groups), out, title=title, published=published)
 
 
 def write(comparison: Comparison, out: Path, *, title: str, published: Sequence[Published] = ()) -> Path:
-    """The page about `comparison` in `out`, with its tables, figures and configs; the path of the page."""
+    """Write the page, tables, figures and configs of `comparison` to `out`, and return the path of the page."""
     rng = np.random.default_rng(0)
     try:
         out.mkdir(parents=True, exist_ok=True)
         _clear(out)
         blocks = {
-            "Returns": _returned(comparison, published, out, rng),
+            "Returns": _results(comparison, published, out, rng),
             "Learning curves": _curves(comparison, out),
             "Videos": videos(comparison, out),
             "Statistics": _statistics(comparison, out, rng),
@@ -76,7 +76,7 @@ def write(comparison: Comparison, out: Path, *, title: str, published: Sequence[
 
 
 def _clear(out: Path) -> None:
-    """Delete the files of an earlier report, so that every file next to the page belongs to this one."""
+    """Delete the files of an earlier report, so that all files belong to this one."""
     if (out / "index.html").is_file():
         for pattern in ("configs/*.json", "tables/*.csv", "tables/*.tex", "figures/*.svg", "figures/*.png"):
             for file in out.glob(pattern):
@@ -84,7 +84,7 @@ def _clear(out: Path) -> None:
 
 
 def page_text(comparison: Comparison, title: str, blocks: Mapping[str, str]) -> str:
-    """The HTML of the page; `blocks` maps the heading of each section to its HTML. An empty one is left out."""
+    """Return the HTML of the page. `blocks` maps section headings to HTML; empty sections are omitted."""
     here = importlib.resources.files("pamd.report")
     names = {heading: heading.split()[0].lower() for heading, body in blocks.items() if body}
     style, script = ((here / name).read_text("utf-8") for name in ("page.css", "page.js"))
@@ -100,13 +100,13 @@ def page_text(comparison: Comparison, title: str, blocks: Mapping[str, str]) -> 
             f'<section id="{name}"><h2>{html.escape(heading)}</h2>{blocks[heading]}</section>'
             for heading, name in names.items()
         ),
-        # "</script>" within a string would end the element.
+        # "</script>" in a string would end the element.
         data=json.dumps(_data(comparison), allow_nan=False).replace("<", "\\u003c"),
     )
 
 
 def _policy(style: str, script: str) -> str:
-    """The Content-Security-Policy: our own style and script, embedded pictures and videos, and nothing else."""
+    """Return a Content-Security-Policy that allows only our style and script, and embedded pictures and videos."""
     hashes = [base64.b64encode(hashlib.sha256(text.encode()).digest()).decode() for text in (style, script)]
     rules = {
         "default-src": "'none'",
@@ -120,28 +120,28 @@ def _policy(style: str, script: str) -> str:
     return "; ".join(f"{name} {sources}" for name, sources in rules.items())
 
 
-def _written(tables: Sequence[Table | None], out: Path) -> str:
-    """HTML of the tables that exist; their files in out/tables."""
+def _write_tables(tables: Sequence[Table | None], out: Path) -> str:
+    """Write the tables to out/tables and return their HTML."""
     made = [table for table in tables if table is not None]
     for table in made:
         table.write(out / "tables")
-    return "".join(_folded(table) for table in made)
+    return "".join(_collapsible(table) for table in made)
 
 
-def _folded(table: Table) -> str:
-    """A long table is folded."""
+def _collapsible(table: Table) -> str:
+    """Return the HTML of a table. Long tables are collapsed."""
     if len(table.rows) <= _ROWS:
         return table.html()
     return f"<details><summary>{html.escape(table.title)} ({len(table.rows)} rows)</summary>{table.html()}</details>"
 
 
-def _returned(comparison: Comparison, published: Sequence[Published], out: Path, rng: np.random.Generator) -> str:
-    text = _written([results.summary(comparison, rng)], out)
-    text += _written([results.layout(comparison, scale) for scale in comparison.scales], out)
+def _results(comparison: Comparison, published: Sequence[Published], out: Path, rng: np.random.Generator) -> str:
+    text = _write_tables([results.summary(comparison, rng)], out)
+    text += _write_tables([results.layout(comparison, scale) for scale in comparison.scales], out)
     if published:
-        text += _written([paper.compared_table(comparison, published)], out)
-        own = _written([paper.published_table(published)], out)
-        text += f"<details><summary>All numbers of the paper that this page uses</summary>{own}</details>"
+        text += _write_tables([paper.compared_table(comparison, published)], out)
+        own = _write_tables([paper.published_table(published)], out)
+        text += f"<details><summary>All numbers from the paper that are used on this page</summary>{own}</details>"
     return text
 
 
@@ -167,10 +167,10 @@ def _curves(comparison: Comparison, out: Path) -> str:
 def _statistics(comparison: Comparison, out: Path, rng: np.random.Generator) -> str:
     text = ""
     for scale in comparison.scales:
-        text += _written([inference.aggregates(comparison, scale, rng)], out)
+        text += _write_tables([inference.aggregates(comparison, scale, rng)], out)
         pairs = [inference.improvement(comparison, scale, rng), inference.differences(comparison, scale)]
         alone = f"No two methods finished in one setting at {html.escape(scale)} scale: there is nothing to compare."
-        text += _written(pairs, out) or f"<p>{alone}</p>"
+        text += _write_tables(pairs, out) or f"<p>{alone}</p>"
         drawn = plots.profiles(comparison, scale, out / "figures" / file_name(f"profiles-{scale}"), rng)
         text += picture(drawn[0], f"Share of runs above each return, {scale} scale.") if drawn else ""
     return text
@@ -192,7 +192,7 @@ def _data(comparison: Comparison) -> dict[str, Any]:
 
 
 def _points(runs: Sequence[Run]) -> list[list[float | None]]:
-    """A mean curve as JSON rows in the order that page.js reads. JSON has no NaN, so it becomes null."""
+    """Convert a mean curve to JSON rows for page.js. NaN becomes null."""
     curve = mean_curve(runs)
     columns = [curve.decisions, curve.frames, curve.updates, curve.seconds / 60, curve.mean, curve.error, curve.seeds]
     rows = zip(*(column.tolist() for column in columns), strict=True)

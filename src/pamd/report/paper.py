@@ -1,4 +1,4 @@
-"""The paper's numbers next to ours: which one belongs to a cell, and what differs."""
+"""Compare cells with the paper's numbers."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ _PLACES = {
     "tab:dbc-mico-simsr-hparams": "Table 6",
     "tab:action-repeat": "Table 7",
 }
-"""The labels of the paper's source, and the numbers that its readers see."""
+"""Labels in the source of the paper and the numbers of its tables and figures."""
 
 
 @dataclass(frozen=True)
 class _Quoted(Quantity):
-    """Numbers of the paper; more than one where it has them at several budgets."""
+    """Numbers of the paper, several if it reports more than one budget."""
 
     numbers: tuple[Published, ...]
 
@@ -49,7 +49,7 @@ class _Quoted(Quantity):
 
 
 def compared_table(comparison: Comparison, published: Sequence[Published]) -> Table | None:
-    """Our return next to the paper's, for every cell with a number in the paper; None if there is no such cell."""
+    """Return a table of our returns and the paper's, for all cells that the paper reports; None if there are none."""
     rows: list[list[Value]] = []
     for cell in comparison.rows:
         if found := matching(cell, published):
@@ -59,7 +59,7 @@ def compared_table(comparison: Comparison, published: Sequence[Published]) -> Ta
     if not rows:
         return None
     columns = ["task", "method", "return", "paper", "same budget and scale?", "paper's budget", "paper's source"]
-    notes = ["Compare the two returns only where budget and scale are the same. ≈: read from a figure."]
+    notes = ["Compare the two returns only if budget and scale are the same. ≈: read from a figure."]
     return Table("paper-comparison", "Compared with the paper", columns, rows, notes)
 
 
@@ -69,26 +69,26 @@ def place(source: str) -> str:
 
 
 def matching(cell: Cell, published: Sequence[Published]) -> list[Published]:
-    """The paper's returns for the task, background and method of a cell."""
+    """Return the paper's numbers for the task, background and method of a cell."""
     names = {cell.column.label, cell.column.method}
     rows = [p for p in published if p.quantity == "return" and p.task == cell.setting.task]
-    # The paper has videos or the task's own background; noise or a plain color is neither.
+    # The paper uses videos or the task's own background, but no noise or plain colors.
     rows = [p for p in rows if p.method in names and (cell.setting.video if p.video else not cell.setting.background)]
     exact = [p for p in rows if p.method == cell.column.label]
-    # Two tables of the paper may print the same number.
+    # Two tables of the paper may contain the same number.
     return list({(p.mean, p.error, p.decisions): p for p in reversed(exact or rows)}.values())[::-1]
 
 
 def published_table(published: Sequence[Published]) -> Table:
-    """The paper's own numbers."""
+    """Return a table of the paper's numbers."""
     rows: list[list[Value]] = []
     for row in published:
         task = row.task + (" (video)" if row.video else "")
         source = place(row.source + (f"; {row.note}" if row.note else ""))
         rows.append([task, row.method, row.quantity, _Quoted((row,)), _budget(row), row.seeds, source])
     columns = ["task", "method", "quantity", "value", "budget", "seeds", "source"]
-    notes = ["≈: read from a figure, so approximate. Where the paper prints no number, this table has none."]
-    return Table("paper", "What the paper reports", columns, rows, notes)
+    notes = ["≈: approximate, because it was read from a figure. Numbers that the paper does not report are omitted."]
+    return Table("paper", "Numbers reported in the paper", columns, rows, notes)
 
 
 def _budget(row: Published) -> str | None:
@@ -99,7 +99,7 @@ def _budget(row: Published) -> str | None:
 
 
 def _same(cell: Cell, row: Published) -> str:
-    """Whether the paper's number has the budget, action repeat and scale of ours; if not, what differs."""
+    """Return whether budget, action repeat and scale equal the paper's; otherwise the differences."""
     setting, column = cell.setting, cell.column
     words = [] if setting.scale == "paper" else [f"{setting.scale} scale here"]
     if row.decisions is None:
@@ -107,7 +107,7 @@ def _same(cell: Cell, row: Published) -> str:
     elif row.decisions != setting.decisions:
         words.append(f"{short(setting.decisions)} decisions here")
     if row.action_repeat not in (None, setting.action_repeat):
-        words.append(f"action repeat {setting.action_repeat} here, {row.action_repeat} there")
+        words.append(f"action repeat {setting.action_repeat} here, {row.action_repeat} in the paper")
     if column.label not in (row.method, column.method, f"{column.method} ({column.fidelity})"):
         words.append("a variant of the method here")
     return f"no: {', '.join(words)}" if words else "yes"

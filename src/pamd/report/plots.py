@@ -1,4 +1,4 @@
-"""The page's figures for print: learning curves over seeds, and performance profiles; SVG and PNG."""
+"""Figures for print (SVG and PNG): learning curves over seeds, and performance profiles."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ __all__ = ["curves", "profiles", "styles"]
 
 _DASHES = ("", "6 3", "2 2", "8 3 2 3")
 _WIDE = 3
-"""Panels side by side."""
+"""Panels per row."""
 
 
 def styles(columns: Sequence[Column]) -> dict[Column, tuple[str, str]]:
-    """Color and dashes of each column: the method's color everywhere, and dashes where two would look the same."""
+    """Return color and dash pattern of each column. Dashes distinguish columns with the same color."""
     found: dict[Column, tuple[str, str]] = {}
     for column in columns:
         hues = (colour(column.method), *PALETTE)
@@ -37,7 +37,7 @@ def styles(columns: Sequence[Column]) -> dict[Column, tuple[str, str]]:
 
 @page_style()
 def curves(comparison: Comparison, path: Path) -> list[Path]:
-    """A panel for each setting: mean over seeds with a band of one standard error; thin where seeds are missing."""
+    """Draw one panel per setting: mean over seeds with one standard error, thin where seeds are missing."""
     from matplotlib import pyplot
     from matplotlib.ticker import EngFormatter, MaxNLocator
 
@@ -64,7 +64,7 @@ def curves(comparison: Comparison, path: Path) -> list[Path]:
 
 @page_style()
 def profiles(comparison: Comparison, scale: str, path: Path, rng: np.random.Generator) -> list[Path]:
-    """The share of runs above each normalized return, over the tasks that all methods share; no task: []."""
+    """Draw the share of runs above each normalized return over the common tasks. Returns [] without common tasks."""
     from matplotlib import pyplot
 
     columns = scored_columns(comparison, scale)
@@ -95,7 +95,7 @@ def _draw(axes: Any, cell: Cell, hue: str, dashes: str) -> None:
     if not len(curve.decisions):
         return
     whole = curve.seeds == len(cell.runs)
-    # The last point of the whole part also begins the thin one, so that the line has no gap.
+    # The thin part begins at the last point of the complete part, so that the line has no gap.
     rest = ~whole | np.append(~whole[1:], False)
     axes.plot(curve.decisions, np.where(whole, curve.mean, np.nan), **_line(hue, dashes))
     axes.plot(curve.decisions, np.where(rest, curve.mean, np.nan), **{**_line(hue, dashes), "linewidth": 0.8})
@@ -109,7 +109,7 @@ def _line(hue: str, dashes: str) -> dict[str, Any]:
 
 
 def _legend(figure: Any, look: dict[str, tuple[str, str]]) -> None:
-    """Below the axes, where it covers no curve."""
+    """Draw the legend below the axes, so that it does not cover a curve."""
     from matplotlib.lines import Line2D
 
     handles = [Line2D([], [], label=plain(label), **_line(*style)) for label, style in look.items()]

@@ -1,4 +1,4 @@
-"""Returns as tables, from the cells of a comparison: one row for each cell, or a grid of tasks and methods."""
+"""Tables of returns: one row per cell, or a grid of tasks and methods."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ __all__ = ["layout", "records", "summary"]
 
 
 _SIDE_BY_SIDE = 6
-"""The number of columns of means that fit on the page, next to the names."""
+"""The maximum number of columns with means that fit on the page."""
 
 
 @dataclass(frozen=True)
 class _Seeds(Quantity):
-    """How many seeds have a score, of how many."""
+    """The number of finished seeds and of all seeds."""
 
     finished: int
     planned: int
@@ -35,7 +35,7 @@ class _Seeds(Quantity):
 
 
 def summary(comparison: Comparison, rng: np.random.Generator) -> Table:
-    """Every cell: return, seeds, and the budget in three units."""
+    """Return a table of all cells with return, seeds, and the budget in three units."""
     unseen = _unseen(comparison)
     columns = ["task", "method", "return", "IQM", "seeds"]
     columns += [f"return, unseen {unseen}"] if unseen else []
@@ -60,9 +60,9 @@ def summary(comparison: Comparison, rng: np.random.Generator) -> Table:
 
 
 def layout(comparison: Comparison, scale: str) -> Table:
-    """One scale: a row for each task and budget, a column for each method, as in the paper.
+    """Return a table of one scale, with tasks and budgets as rows and methods as columns, as in the paper.
 
-    Many methods would not fit on the page side by side. They become the rows, and the tasks the columns.
+    If there are too many methods for the page, the table is transposed.
     """
     settings = [setting for setting in comparison.settings if setting.scale == scale]
     columns = [c for c in comparison.columns if any((s, c) in comparison.cells for s in settings)]
@@ -80,7 +80,7 @@ def layout(comparison: Comparison, scale: str) -> Table:
 
 
 def records(comparison: Comparison) -> list[dict[str, Any]]:
-    """Every cell as a JSON object; `runs` holds the score of each run directory that counts."""
+    """Return all cells as JSON objects. `runs` holds the score of each counted run directory."""
     return [
         {
             "task": cell.setting.full_name,
@@ -99,7 +99,7 @@ def records(comparison: Comparison) -> list[dict[str, Any]]:
 
 
 def _unseen(comparison: Comparison) -> str:
-    """What the evaluations with unseen conditions vary; "" if there are none."""
+    """Return what is unseen in evaluations: backgrounds or noise; "" if there are no such evaluations."""
     noise = {cell.setting.noise for cell in comparison.rows if cell.unseen_mean}
     return " or ".join(name for name, is_noise in (("backgrounds", False), ("noise", True)) if is_noise in noise)
 

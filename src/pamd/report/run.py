@@ -1,4 +1,4 @@
-"""What a report knows of a run: its config, its state and its evaluations."""
+"""The data of a run for reports: config, state and evaluations."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ __all__ = ["Curve", "Run", "Unreadable", "display_name", "task_name"]
 
 @dataclass(frozen=True)
 class Unreadable:
-    """A directory that a report leaves out, and why."""
+    """A directory that is excluded from a report, with the reason."""
 
     path: Path
     reason: str
@@ -47,27 +47,27 @@ class Curve:
     returns: list[list[float]]
     """[N][episodes]"""
     unseen: list[list[float]]
-    """[N][episodes] with backgrounds or noise that training never shows; [] where an evaluation has none."""
+    """[N][episodes] with unseen backgrounds or noise; [] if an evaluation has none."""
     path: Path
 
 
 @dataclass(frozen=True)
 class Run:
-    """A run as its directory has it. Nothing is dropped."""
+    """A run as stored in its directory."""
 
     curve: Curve
     config: dict[str, Any]
-    """In the present layout."""
+    """The config in the current layout."""
     state: str
-    """finished, running, interrupted or failed, as the run wrote; "" if it wrote nothing."""
+    """finished, running, interrupted or failed, according to the run; "" if unknown."""
     time: float | None
-    """When the run last wrote its status, in seconds of Unix time; None if it did not."""
+    """The Unix time of the last status; None if unknown."""
     notices: tuple[str, ...]
-    """What a reader of the report should know about its files."""
+    """Notices about its files for the reader of the report."""
     config_text: str
     """config.json as it was read."""
     verified: str
-    """What confirms that config.json was not edited; "" if nothing does."""
+    """The evidence that config.json was not edited; "" if there is none."""
 
     @property
     def path(self) -> Path:
@@ -80,7 +80,7 @@ class Run:
 
     @property
     def current(self) -> bool:
-        """Whether this version can train its config, which is not so with an earlier layout."""
+        """Whether this version can train its config. It cannot if the config has an earlier layout."""
         return "layout" in json.loads(self.config_text)
 
     @property
@@ -89,7 +89,7 @@ class Run:
 
     @property
     def budget(self) -> int:
-        """The decisions of the whole run."""
+        """The budget in decisions."""
         return int(self.config["decisions"])
 
     @property
@@ -114,13 +114,13 @@ class Run:
 
     @property
     def progress(self) -> str:
-        """Why the run has no score yet: its state, and how far it is."""
+        """The state and progress of an unfinished run."""
         state = "unfinished" if self.state in ("", "finished") else self.state
         return f"{state} at {max(self.evaluated, 0):,} of {self.budget:,} decisions"
 
 
 def task_name(config: Mapping[str, Any]) -> str:
-    """The task with its background or noise: with another one it is another task."""
+    """Return the name of the task with its background or noise, which make it a different task."""
     env = config["env"]
     if background := env.get("distractor"):
         return f"{env['task']} + {background['name']}"
@@ -129,7 +129,7 @@ def task_name(config: Mapping[str, Any]) -> str:
 
 
 def display_name(config: Mapping[str, Any]) -> str:
-    """The name of what a run trains: its method, with the learner in front unless that is SAC.
+    """Return the name of the method, with the learner as a prefix unless it is SAC.
 
     sac + none: "sac"; sac + simsr: "simsr"; drqv2 + none: "drqv2"; drqv2 + simsr: "drqv2:simsr".
     """

@@ -1,6 +1,6 @@
-"""The parts of the page that show files of the runs unchanged: diagnostics and configs.
+"""The sections of the page that show files of the runs: diagnostics and configs.
 
-A file that cannot be shown is named with the reason. It never prevents the page.
+A file that cannot be shown is listed with the reason. It does not prevent the report.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ from pamd.report.text import file_name
 __all__ = ["diagnostics", "picture", "provenance", "unreadable"]
 
 _LISTED = 12
-"""The page folds a longer list of runs."""
+"""Longer lists of runs are collapsed."""
 _SVG_BYTES = 400_000
-"""A drawing with very many points is smaller as PNG."""
+"""Figures larger than this are embedded as PNG, which is smaller for many points."""
 
 
 def picture(path: Path, caption: str) -> str:
@@ -31,7 +31,7 @@ def picture(path: Path, caption: str) -> str:
 
 
 def diagnostics(runs: Sequence[Run]) -> str:
-    """Every RUN/diagnostics/*/section.json."""
+    """Return the HTML of all RUN/diagnostics/*/section.json."""
     text = ""
     for run in runs:
         for name in files.names_in(run.path, "diagnostics"):
@@ -46,13 +46,13 @@ def diagnostics(runs: Sequence[Run]) -> str:
 
 
 def provenance(runs: Sequence[Run], out: Path) -> str:
-    """The state, the exact config and the command of each run; the configs are files in out/configs."""
+    """Return state, config and command of each run as HTML. Configs are also written to out/configs."""
     folder = out / "configs"
     folder.mkdir(parents=True, exist_ok=True)
     text = "".join(_run(run, folder) for run in runs)
     if len(runs) > _LISTED:
         text = f"<details><summary>All {len(runs)} runs</summary>{text}</details>"
-    return f"{note('Run a command in the directory of this page to repeat the run.')}{text}"
+    return f"{note('To repeat a run, run its command in the directory of this page.')}{text}"
 
 
 def _run(run: Run, folder: Path) -> str:
@@ -60,7 +60,7 @@ def _run(run: Run, folder: Path) -> str:
     (folder / name).write_text(run.config_text, encoding="utf-8")
     command = shlex.join(["pamd", "train", "--config", f"configs/{name}"])
     state = f"finished, {run.budget:,} decisions" if run.finished else run.progress
-    verified = f"confirmed by {run.verified}" if run.verified else "not confirmed: nothing in the directory can"
+    verified = f"confirmed by {run.verified}" if run.verified else "not confirmed: the directory contains no evidence"
     verified += "" if run.current else ". It has an earlier layout, which only the version that wrote it can train"
     link = f'<a href="configs/{quote(name)}">configs/{escaped(name)}</a>'
     return (
@@ -71,7 +71,7 @@ def _run(run: Run, folder: Path) -> str:
 
 
 def unreadable(found: Sequence[Unreadable]) -> str:
-    """The directories that do not count, with the reasons."""
+    """Return the excluded directories with the reasons as HTML."""
     items = "".join(f"<li><code>{escaped(str(one.path))}</code>: {escaped(one.reason)}</li>" for one in found)
     return items and f"<ul>{items}</ul>"
 

@@ -1,4 +1,4 @@
-"""The rows and columns of a comparison: what a run was trained on, and what was trained."""
+"""The rows (settings) and columns (methods) of a comparison."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from pamd.errors import RunError
-from pamd.report.differences import differing, labelled
+from pamd.report.differences import differing, make_labels
 from pamd.report.run import Run, task_name
 
 __all__ = ["Column", "Setting", "columns_of", "settings_of", "short"]
@@ -17,35 +17,35 @@ _NOT_COLUMN = {
     "layout", "pamd", "env", "scale", "seed", "decisions", "replay", "runtime",
     "evaluate_every", "evaluate_unit", "evaluate_episodes", "checkpoint_every", "log_every",
 }  # fmt: skip
-"""Keys of a config that do not tell two methods apart: the setting, the seed, the version, how often a run writes."""
+"""Config keys that do not distinguish methods: the setting, the seed, the version and write intervals."""
 
 
 @dataclass(frozen=True)
 class Setting:
-    """A row: a task with all that surrounds the agent."""
+    """A row: a task with its environment settings, budget and scale."""
 
     label: str
     task: str
     decisions: int
     action_repeat: int
-    """0 if it is not known: a run of the first layout that was never evaluated."""
+    """0 if unknown, for a run of the first layout that was never evaluated."""
     scale: str
     name: str
-    """The task and its background or noise: with another one it is another task."""
+    """The task with its background or noise, which make it a different task."""
     background: str
-    """The name of the background or of the noise; "" if the task has its own."""
+    """The name of the background or the noise; "" for the task's own."""
     noise: bool
     """Whether noise is added to the states."""
     video: bool
     """Whether the background shows videos, as in the paper."""
     best: float | None
-    """The highest possible return: 1000 in the DMControl suite; None if it is not known."""
+    """The highest possible return, 1000 for DMControl; None if unknown."""
     detail: str = ""
-    """What tells it from another setting of the same task, budget and scale."""
+    """The difference from other settings with the same task, budget and scale."""
 
     @property
     def full_name(self) -> str:
-        """The name, and what else tells it apart."""
+        """The name and the differences from similar settings."""
         return f"{self.name} ({self.detail})" if self.detail else self.name
 
     @property
@@ -64,14 +64,14 @@ class Column:
 
 
 def settings_of(runs: Sequence[Run]) -> list[Setting]:
-    """The setting of each run; settings that differ have labels that differ."""
+    """Return the setting of each run. Different settings have different labels."""
     facts = [_facts(run) for run in runs]
     tasks = [task_name(run.config) for run in runs]
     names = [
         f"{task}, {short(fact['decisions'])} decisions, {fact['scale']} scale"
         for task, fact in zip(tasks, facts, strict=True)
     ]
-    labels = labelled(names, facts)
+    labels = make_labels(names, facts)
     return [
         Setting(
             label=label,
@@ -91,19 +91,19 @@ def settings_of(runs: Sequence[Run]) -> list[Setting]:
 
 
 def columns_of(runs: Sequence[Run], groups: Mapping[str, Sequence[Path]]) -> list[Column]:
-    """The column of each run. `groups` names columns by hand: label -> run directories."""
+    """Return the column of each run. `groups` names columns: label -> run directories."""
     records = [{key: value for key, value in run.config.items() if key not in _NOT_COLUMN} for run in runs]
     labels = _labels_by_hand(runs, records, groups)
     unnamed = [index for index, label in enumerate(labels) if label is None]
     names = _names_with_fidelity(runs)
-    found = labelled([names[index] for index in unnamed], [records[index] for index in unnamed])
+    found = make_labels([names[index] for index in unnamed], [records[index] for index in unnamed])
     for index, label in zip(unnamed, found, strict=True):
         labels[index] = label
     return [Column(str(label), run.curve.method, run.curve.fidelity) for label, run in zip(labels, runs, strict=True)]
 
 
 def short(count: float) -> str:
-    """1000000 as 1M, 200000 as 200k, 1234 as 1,234."""
+    """Format 1000000 as 1M, 200000 as 200k and 1234 as 1,234."""
     for unit, name in ((1_000_000, "M"), (1_000, "k")):
         if count >= unit and count % (unit / 100) == 0:
             return f"{count / unit:g}{name}"
@@ -113,7 +113,7 @@ def short(count: float) -> str:
 def _facts(run: Run) -> dict[str, Any]:
     env = {f"env.{key}": value for key, value in run.config["env"].items() if value is not None}
     return {
-        "env.scene": "stock",  # of runs from before there were others
+        "env.scene": "stock",  # Earlier runs have no such field.
         "env.antialias": 1,
         **env,
         "scale": run.config["scale"],
@@ -131,7 +131,7 @@ def _best(fact: Mapping[str, Any]) -> float | None:
 def _labels_by_hand(
     runs: Sequence[Run], records: Sequence[Mapping[str, Any]], groups: Mapping[str, Sequence[Path]]
 ) -> list[str | None]:
-    """The label that `groups` gives each run; RunError if a label would mix methods or scales."""
+    """Return the label of each run in `groups`. Raises RunError if a label would mix methods or scales."""
     named = {Path(path).resolve(): label for label, paths in groups.items() for path in paths}
     labels = [named.get(run.path.resolve()) for run in runs]
     for label in groups:
@@ -146,7 +146,7 @@ def _labels_by_hand(
 
 
 def _names_with_fidelity(runs: Sequence[Run]) -> list[str]:
-    """The display name of each run; the fidelity follows where the runs of one name have several."""
+    """Return the display name of each run, with the fidelity if runs of one name have several."""
     fidelities: dict[str, set[str]] = {}
     for run in runs:
         fidelities.setdefault(run.curve.method, set()).add(run.curve.fidelity)

@@ -1,4 +1,4 @@
-"""Statistics of a few seeds. They need numpy alone, and every random draw comes from the given generator.
+"""Statistics for few seeds, in plain numpy. Random numbers are drawn from the given generator.
 
 Scores of several tasks are a sequence of arrays, one array [seeds] per task: [tasks][seeds]. Leading axes are kept.
 Aggregates and their intervals are defined as by Agarwal et al. (2021), "Deep reinforcement learning at the edge of the
@@ -53,7 +53,7 @@ class Mean(Quantity):
 
     @classmethod
     def over(cls, values: Sequence[float] | Values) -> Mean:
-        """The mean of `values`, one for each seed."""
+        """Return the mean of `values`, one per seed."""
         return cls(*mean_and_error(values), len(values)) if len(values) else cls(None, None, 0)
 
     def __str__(self) -> str:
@@ -68,13 +68,13 @@ class Mean(Quantity):
 
 @dataclass(frozen=True)
 class Estimate(Quantity):
-    """A value and its interval. There is no interval if a task has one seed: nothing tells the spread."""
+    """A value and its interval. There is no interval if a task has only one seed."""
 
     value: float
     low: float | None
     high: float | None
     digits: int | None = None
-    """Decimals of the readable form; None: as many as a return of that size needs."""
+    """The number of decimals in text; None chooses it by the size of the value."""
 
     def __str__(self) -> str:
         digits = _digits(self.value, self.low, self.high) if self.digits is None else self.digits
@@ -87,32 +87,35 @@ class Estimate(Quantity):
 
 
 def mean_and_error(values: Sequence[float] | Values) -> tuple[float, float | None]:
-    """Mean and one standard error over seeds, as the paper's figures show; one value has no error (None, not zero)."""
+    """Return mean and standard error over seeds, as in the paper's figures.
+
+    The error of one value is None, not zero.
+    """
     array = np.asarray(values, dtype=np.float64)
     error = float(array.std(ddof=1)) / math.sqrt(array.size) if array.size > 1 else None
     return float(array.mean()), error
 
 
 def iqm(scores: Scores) -> Values:
-    """The mean of the middle half of all runs pooled over tasks: floor(n/4) are cut at each end."""
+    """Return the interquartile mean of all runs pooled over tasks, which drops floor(n/4) runs at each end."""
     pooled = np.sort(np.concatenate(scores, axis=-1), axis=-1)
     runs = pooled.shape[-1]
     return np.asarray(pooled[..., runs // 4 : runs - runs // 4].mean(axis=-1))
 
 
 def optimality_gap(scores: Scores, target: float = 1.0) -> Values:
-    """By how much runs fall short of `target` on average; what lies above it does not make up for the rest."""
+    """Return the mean shortfall of runs from `target`. Scores above the target count as 0 shortfall."""
     return np.asarray(target - np.minimum(np.concatenate(scores, axis=-1), target).mean(axis=-1))
 
 
 def performance_profile(scores: Scores, thresholds: Values) -> Values:
-    """The share of runs above each threshold [T], averaged over tasks: [..., T]."""
+    """Return the share of runs above each threshold [T], averaged over tasks: [..., T]."""
     shares = [(task[..., :, None] > thresholds).mean(axis=-2) for task in scores]
     return np.asarray(np.mean(shares, axis=0))
 
 
 def probability_of_improvement(x: Scores, y: Scores) -> Values:
-    """How likely a run of x beats a run of y on a task, ties half, averaged over tasks (Mann and Whitney's U / nm)."""
+    """Return the probability that a run of x beats a run of y, averaged over tasks (Mann-Whitney U / nm, ties half)."""
     differences = [a[..., :, None] - b[..., None, :] for a, b in zip(x, y, strict=True)]
     # (sign + 1) / 2 is 1 for a win, 1/2 for a tie, 0 for a loss.
     return np.asarray(np.mean([(np.sign(d).mean(axis=(-2, -1)) + 1) / 2 for d in differences], axis=0))
@@ -125,10 +128,10 @@ def bootstrap(
     level: float = 0.95,
     times: int = RESAMPLES,
 ) -> tuple[Values, Values]:
-    """The stratified bootstrap's percentile interval of `statistic(*samples)`: low and high, shaped as the statistic.
+    """Return the percentile interval (low, high) of `statistic(*samples)` by a stratified bootstrap.
 
-    Runs are drawn with replacement within each task, and from each of `samples` on its own. The statistic is called
-    once, with all resamples in a leading axis.
+    Runs are resampled with replacement within each task, independently for each of `samples`. The statistic is called
+    once with all resamples in a leading axis.
     """
     drawn = [[task[rng.integers(0, len(task), (times, len(task)))] for task in sample] for sample in samples]
     tail = (1 - level) / 2
@@ -139,7 +142,7 @@ def bootstrap(
 def estimate(
     statistic: Callable[..., Values], *samples: Scores, rng: np.random.Generator, digits: int | None = None
 ) -> Estimate:
-    """A statistic with its 95% bootstrap interval; no interval if a task has a single run."""
+    """Return a statistic with its 95% bootstrap interval; no interval if a task has a single run."""
     value = float(statistic(*samples))
     if any(len(task) < 2 for sample in samples for task in sample):
         return Estimate(value, None, None, digits)
@@ -148,9 +151,9 @@ def estimate(
 
 
 def paired_difference(x: Values, y: Values, level: float = 0.95) -> Estimate:
-    """The mean of x - y over seeds that both ran [seeds], with Student's t interval.
+    """Return the mean of x - y over common seeds [seeds], with Student's t interval.
 
-    Not a bootstrap: of five seeds that would be too narrow by a third.
+    A bootstrap interval of five seeds would be too narrow by a third.
     """
     mean, error = mean_and_error(np.asarray(x, dtype=np.float64) - np.asarray(y, dtype=np.float64))
     if error is None:
@@ -160,10 +163,10 @@ def paired_difference(x: Values, y: Values, level: float = 0.95) -> Estimate:
 
 
 def seeds_needed(differences: Values, power: float = 0.8, significance: float = 0.05) -> int | None:
-    """How many paired seeds a two-sided test would need if the effect and its spread are as observed [seeds].
+    """Return the number of paired seeds that a two-sided test requires for the observed effect and spread [seeds].
 
     n = ((z_{1-a/2} + z_power) / e)^2 + z_{1-a/2}^2 / 2 with e = mean / standard deviation: the normal approximation
-    with Guenther's (1981) correction for the t test. The spread of a few seeds is itself uncertain, and so is this.
+    with Guenther's (1981) correction for the t test. With few seeds, the spread and therefore the result are uncertain.
     None if fewer than two seeds are paired or the mean difference is zero.
     """
     if len(differences) < 2 or not (mean := float(np.mean(differences))):
@@ -175,34 +178,34 @@ def seeds_needed(differences: Values, power: float = 0.8, significance: float = 
 
 @dataclass(frozen=True)
 class Effect:
-    """The mean over tasks of paired differences, and how sure it is."""
+    """The mean over tasks of paired differences, with its uncertainty."""
 
     mean: float
     error: float
     """Its standard error."""
     degrees: float
-    """Degrees of freedom of that error, after Welch and Satterthwaite."""
+    """The degrees of freedom of the error, by Welch and Satterthwaite."""
 
     def interval(self, level: float = 0.95) -> Estimate:
-        """The effect with Student's t interval."""
+        """Return the effect with Student's t interval."""
         reach = student_quantile(0.5 + level / 2, self.degrees) * self.error
         return Estimate(self.mean, self.mean - reach, self.mean + reach)
 
     @property
     def p_value(self) -> float:
-        """Of a two-sided test that there is no effect."""
+        """The p value of a two-sided test of no effect."""
         if not self.error:
             return 1.0 if self.mean == 0 else 0.0
         return 2 * student_tail(abs(self.mean) / self.error, self.degrees)
 
     def detectable(self, power: float = 0.8, significance: float = 0.05) -> float:
-        """The smallest effect that these seeds would find with probability `power`, their spread given."""
+        """Return the smallest effect that these seeds can detect with probability `power`, given their spread."""
         quantiles = (1 - significance / 2, power)
         return sum(student_quantile(p, self.degrees) for p in quantiles) * self.error
 
 
 def pooled_effect(differences: Scores) -> Effect | None:
-    """The mean over tasks of the mean paired difference [tasks][seeds]; None if a task has a single seed."""
+    """Return the mean over tasks of the mean paired difference [tasks][seeds]; None if a task has a single seed."""
     if not differences or any(len(task) < 2 for task in differences):
         return None
     variances = [float(task.var(ddof=1)) / len(task) for task in differences]
@@ -213,7 +216,7 @@ def pooled_effect(differences: Scores) -> Effect | None:
 
 
 def holm(p_values: Sequence[float]) -> list[float]:
-    """P values corrected for their number (Holm 1979): each is the smallest level at which its test rejects."""
+    """Return Holm-corrected p values (Holm 1979): the smallest level at which each test rejects."""
     order = sorted(range(len(p_values)), key=lambda i: p_values[i])
     corrected, largest = [0.0] * len(p_values), 0.0
     for rank, index in enumerate(order):
@@ -224,13 +227,13 @@ def holm(p_values: Sequence[float]) -> list[float]:
 
 @functools.cache
 def student_quantile(p: float, degrees: float) -> float:
-    """The quantile p > 1/2 of Student's t, by its integrated density."""
+    """Return the quantile p > 1/2 of Student's t by numerical integration."""
     angles, area = _student_area(degrees)
     return math.sqrt(degrees) * math.tan(float(np.interp(p - 0.5, area, angles)))
 
 
 def student_tail(t: float, degrees: float) -> float:
-    """The probability that Student's t exceeds t >= 0."""
+    """Return the probability that Student's t exceeds t >= 0."""
     angles, area = _student_area(degrees)
     return max(0.0, 0.5 - float(np.interp(math.atan(t / math.sqrt(degrees)), angles, area)))
 
@@ -238,7 +241,7 @@ def student_tail(t: float, degrees: float) -> float:
 def _student_area(degrees: float) -> tuple[Values, Values]:
     """Angles [N] and the area under the density between 0 and each, where t = sqrt(degrees) tan(angle)."""
     constant = math.exp(math.lgamma((degrees + 1) / 2) - math.lgamma(degrees / 2)) / math.sqrt(degrees * math.pi)
-    # In the angle, the integral has a finite range.
+    # In terms of the angle, the integral has a finite range.
     angles = np.linspace(0.0, math.pi / 2, 20_001)
     density = constant * math.sqrt(degrees) * np.cos(angles) ** (degrees - 1)
     area = np.concatenate([[0.0], np.cumsum((density[1:] + density[:-1]) / 2) * (angles[1] - angles[0])])
@@ -246,9 +249,9 @@ def _student_area(degrees: float) -> tuple[Values, Values]:
 
 
 def _digits(*values: float | None) -> int:
-    """Decimals of a return. Rewards may be small, and 0.0 would mean that there were none."""
+    """Return the number of decimals of a return. A small return must not be shown as 0.0."""
     return 1 if max((abs(value) for value in values if value is not None), default=0.0) >= 1 else 3
 
 
 def _rounded(value: float, digits: int) -> str:
-    return f"{round(value, digits) + 0.0:.{digits}f}"  # + 0.0: no minus before a zero
+    return f"{round(value, digits) + 0.0:.{digits}f}"  # + 0.0 removes the minus sign of a negative zero.

@@ -1,4 +1,4 @@
-"""Text from files, made safe to show: a run's names may hold anything that a disk or JSON can hold."""
+"""Make text from files safe to show. Names may contain any character that a file system or JSON allows."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from typing import Any
 __all__ = ["file_name", "parse_json", "printable"]
 
 _DEEPEST = 32
-"""Levels of nesting in a file of a run. Nothing that a run writes has half as many."""
+"""The maximum nesting depth in a file of a run, more than twice what a run writes."""
 _LONGEST = 120
-"""Characters of a file name, its suffix not included."""
+"""The maximum length of a file name without suffix."""
 
 
 def parse_json(data: bytes) -> Any:
-    """The JSON value in `data`; ValueError if it is not JSON or is nested too deeply."""
+    """Parse JSON. Raises ValueError if it is invalid or nested too deeply."""
     try:
         value = json.loads(data)
     except RecursionError:
@@ -26,7 +26,7 @@ def parse_json(data: bytes) -> Any:
 
 
 def printable(value: Any) -> Any:
-    """`value` with every character that cannot be shown, in strings and keys, as its escape sequence."""
+    """Replace unprintable characters in strings and keys by escape sequences."""
     if isinstance(value, str):
         return value if value.isprintable() else "".join(map(_shown, value))
     if isinstance(value, dict):
@@ -35,7 +35,7 @@ def printable(value: Any) -> Any:
 
 
 def file_name(text: str) -> str:
-    """`text` as the name of a file: itself where it is one, else without special characters and with a digest."""
+    """Return `text` if it is a valid file name; otherwise remove special characters and add a digest."""
     plain = re.sub(r"[^\w+.-]|\.\.|^[.-]", "-", text, flags=re.ASCII)[:_LONGEST]
     if plain == text and plain:
         return plain

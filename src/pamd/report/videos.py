@@ -1,4 +1,4 @@
-"""The newest video of each run. Methods are shown side by side, on the same task and seed."""
+"""Show the newest video of each run, with methods side by side for the same task and seed."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ from pamd.table import counted
 __all__ = ["PAGE_BYTES", "VIDEO_BYTES", "videos"]
 
 VIDEO_BYTES = 1_000_000
-"""The page links a larger video instead of embedding it."""
+"""Larger videos are linked instead of embedded."""
 PAGE_BYTES = 20_000_000
-"""Once the page embeds this many bytes of videos, it links the others."""
+"""The maximum total size of embedded videos in bytes. Further videos are linked."""
 
 
 def videos(comparison: Comparison, out: Path) -> str:
-    """For each setting, a row of videos for each seed. The page folds all seeds but the first."""
+    """Return one row of videos per setting and seed as HTML. All seeds except the first are collapsed."""
     text, fits = "", _allowance()
     for setting in comparison.settings:
         rows = _rows(comparison, setting, out, fits)
@@ -50,7 +50,7 @@ def _rows(comparison: Comparison, setting: Setting, out: Path, fits: Callable[[i
 
 
 def _shown(cell: Cell, run: Run, out: Path, fits: Callable[[int], bool]) -> str:
-    """A run's video with its caption; "" if it has none."""
+    """Return a run's video with its caption; "" if it has none."""
     name = _newest(run.path)
     if name is None:
         return ""
@@ -77,13 +77,13 @@ def _newest(run: Path) -> str | None:
 
 
 def _decisions(name: str) -> int | None:
-    """The evaluation that a video shows: training names a video by its decisions."""
+    """Return the decisions of the evaluation in a video, from its file name."""
     found = re.fullmatch(r"([0-9]{1,18})\.mp4", name.removeprefix("video/"))
     return int(found[1]) if found else None
 
 
 def _caption(run: Run, name: str) -> str:
-    """Decisions and return of the episode in the video, which is the first of its evaluation."""
+    """Return a caption with the decisions and the return of the episode, the first of its evaluation."""
     decisions = _decisions(name)
     if decisions not in run.curve.decisions:
         return f"({name.removeprefix('video/')}, not in the log of evaluations)"
@@ -98,12 +98,12 @@ def _caption(run: Run, name: str) -> str:
 
 
 def _value(score: float) -> Estimate:
-    """A return with as many decimals as in the tables."""
+    """Format a return as in the tables."""
     return Estimate(score, None, None)
 
 
 def _allowance() -> Callable[[int], bool]:
-    """Whether a video of so many bytes may still be embedded. Each yes uses up its bytes."""
+    """Return a function that decides whether a video of a given size may be embedded, and keeps count of the bytes."""
     left = PAGE_BYTES
 
     def fits(size: int) -> bool:

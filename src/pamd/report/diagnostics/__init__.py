@@ -1,4 +1,4 @@
-"""The results of `pamd diagnose` as figures and as a section of the page: files in, files out; no torch."""
+"""Figures and report sections of the results of `pamd diagnose`. This package reads files and does not need torch."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _DRAWERS = {
 
 @page_style()
 def draw(directory: Path) -> Section:
-    """Figures (SVG and PNG) and section.json, from the data.json and arrays.npz in `directory`."""
+    """Write figures (SVG and PNG) and section.json from data.json and arrays.npz in `directory`."""
     data = load(directory)
     if data.get("kind") not in _DRAWERS:
         raise UnknownNameError(f"diagnostic in {directory / 'data.json'}", data.get("kind"), _DRAWERS)

@@ -1,4 +1,4 @@
-"""The dimension that each distance needs for a given distortion, against the dimension of the metrics."""
+"""The dimension that each distance needs for a given distortion, compared with the dimension of the metrics."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from pamd.table import Table
 __all__ = ["section", "sizes"]
 
 _COLUMNS = 4
-"""Panels side by side."""
+"""Panels per row."""
 
 
 def section(data: dict[str, Any], directory: Path) -> Section:
@@ -28,8 +28,8 @@ def section(data: dict[str, Any], directory: Path) -> Section:
         f" latent vector per state, on all pairs, at {', '.join(map(str, dimensions))} dimensions in turn until its"
         f" distortion (largest over smallest ratio to the metric) was at most {within:g}; the best of"
         f" {data['settings']['seeds']} seeds counts.",
-        "Effective dimension: the slope of the logarithm of the covering number. A fit that fails may be the fault of"
-        " the optimizer: the dimension shown is an upper bound.",
+        "Effective dimension: the slope of the logarithm of the covering number. The optimizer may miss a fit that"
+        " exists, so the dimension shown is an upper bound.",
     ]
     caption = f"Dimension needed for a distortion of at most {within:g} against the metric's effective dimension."
     return Section(
@@ -38,7 +38,7 @@ def section(data: dict[str, Any], directory: Path) -> Section:
 
 
 def sizes(spaces: list[dict[str, Any]]) -> Table:
-    """How large each metric is."""
+    """Return a table of the sizes of the metrics."""
     rows = [
         [
             space["mdp"],
@@ -51,11 +51,11 @@ def sizes(spaces: list[dict[str, Any]]) -> Table:
         for space in spaces
     ]
     columns = ["MDP", "metric", "states", "effective dimension", "doubling dimension", "balls, radius falling"]
-    return Table("sizes", "How large the metrics are", columns, rows)
+    return Table("sizes", "Sizes of the metrics", columns, rows)
 
 
 def _needs(data: dict[str, Any]) -> Table:
-    """For each distance: how often each dimension was needed."""
+    """Return a table of how often each distance needed each dimension."""
     dimensions, rows = data["settings"]["dimensions"], []
     for name, correlation in data["rank_correlation"].items():
         needed = [cell["dimension"] for cell in data["cells"] if cell["distance"] == name]
@@ -63,7 +63,7 @@ def _needs(data: dict[str, Any]) -> Table:
         median = float(np.median(reached))
         shown = f"more than {dimensions[-1]}" if math.isinf(median) else number(median)
         rows.append([name, shown, needed.count(None), f"{correlation:.2f}"])
-    columns = ["distance", "median dimension", "metrics out of reach", "rank correlation with effective dimension"]
+    columns = ["distance", "median dimension", "metrics not reached", "rank correlation with effective dimension"]
     return Table("needs", "Dimension needed, over all metrics", columns, rows)
 
 
@@ -90,7 +90,7 @@ def _figure(data: dict[str, Any]) -> Any:
         rows, min(_COLUMNS, len(names)), figsize=(10.4, 2.5 * rows + 0.5), sharex=True, sharey=True, squeeze=False,
         layout="constrained",
     )  # fmt: skip
-    # Large dimensions are far apart: each has its own line, and there is one more for those out of reach.
+    # Dimensions are evenly spaced on the axis, with one more line for metrics that were not reached.
     height = {d: i for i, d in enumerate([*dimensions, None])}
     for axes, name in zip(grid.flat, names, strict=False):
         cells = [cell for cell in data["cells"] if cell["distance"] == name]

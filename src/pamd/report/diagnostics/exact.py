@@ -1,4 +1,4 @@
-"""Exact metrics: which distance needs how many dimensions, and which one fits without the encoder?"""
+"""Fits of exact metrics by latent dimension, with trained and with frozen latents."""
 
 from __future__ import annotations
 
@@ -31,9 +31,9 @@ def section(data: dict[str, Any], directory: Path) -> Section:
         "Each distance was fitted to exact metrics of finite MDPs over a table of one latent vector per state: frozen"
         f" at random vectors, or trained with the distance ({settings['steps']} steps; heads have nearly as many"
         " parameters as pamd's of the same dimension).",
-        f"{settings['held_out']:.0%} of the pairs were held out of the fit. A head that fits the other pairs with the"
-        " table frozen but misses these has remembered pairs, not found an embedding.",
-        "Relative residual: the squared error that no change of scale removes, divided by the variance of the metric; a"
+        f"{settings['held_out']:.0%} of the pairs were held out of the fit. A head that fits the other pairs with a"
+        " frozen table but not these has memorized pairs instead of finding an embedding.",
+        "Relative residual: the squared error after the best rescaling, divided by the variance of the metric. A"
         " constant distance has 1.",
     ]
     return Section(

@@ -27,12 +27,12 @@ def section(data: dict[str, Any], directory: Path) -> Section:
         f" the same weights: preset {settings['preset']}, {settings['steps']:,} updates of"
         f" {settings['batch']} transitions, learning rate {settings['learning_rate']:g}, slow copy"
         f" {settings['tau']:g}, {len(settings['strides'])} convolutions.",
-        "The absorption ratio is the share of the reduction of the residual, in orders of magnitude, that the head"
-        " reaches with the encoder frozen. Near 1, the head can satisfy the target alone and the encoder need not"
-        " learn; near 0, the residual falls only as the encoder does. Beside it, the same for the residual over the"
-        " mean squared target, which does not rise as the target grows.",
-        f"The distance that is 0 everywhere has residual {number(data['zero'])}. A residual is to be read against the"
-        " mean squared target: a distance that shrinks has a small residual, too.",
+        "The absorption ratio is the share of the residual reduction, in orders of magnitude, that is reached with a"
+        " frozen encoder. Near 1, the head can satisfy the target alone, and the encoder need not learn. Near 0, the"
+        " residual decreases only if the encoder learns. The table also shows the ratio for the residual divided by the"
+        " mean squared target, which does not depend on the scale of the target.",
+        f"A distance that is 0 everywhere has residual {number(data['zero'])}. Compare a residual with the mean squared"
+        " target, because a distance that shrinks also has a small residual.",
     ]
     return Section(
         "Residual fitting: does the head absorb the supervision?",
@@ -67,7 +67,7 @@ def _absorption_table(data: dict[str, Any]) -> Table:
         "of residual/target²",
         "trainable/frozen",
     ]
-    return Table("absorption", "Residual at the end (mean squared target beside it)", columns, rows)
+    return Table("absorption", "Final residual (in parentheses: mean squared target)", columns, rows)
 
 
 def _heads_table(data: dict[str, Any]) -> Table:
@@ -113,7 +113,7 @@ def _figure(data: dict[str, Any]) -> Any:
 
 
 def _band(axes: Any, steps: list[int], rows: Any, label: str | None, look: dict[str, Any]) -> None:
-    """Mean of rows [seeds, N] and a band of one standard error, cut at a tenth of the mean for the log axis."""
+    """Draw the mean of rows [seeds, N] with a band of one standard error, clipped at a tenth of the mean."""
     mean = rows.mean(0)
     error = rows.std(0, ddof=1) / len(rows) ** 0.5 if len(rows) > 1 else np.zeros_like(mean)
     axes.plot(steps, mean, linewidth=1.8, label=label, **look)

@@ -20,7 +20,7 @@ __all__ = ["Picture", "Section", "load", "number", "parse_section", "read_sectio
 @dataclass(frozen=True)
 class Picture:
     file: str
-    """The name without its suffix; an .svg and a .png are next to section.json."""
+    """The file name without suffix. An .svg and a .png are in the directory of section.json."""
     caption: str
 
 
@@ -37,7 +37,7 @@ class Section:
         return path
 
     def text(self) -> str:
-        """Paragraphs and tables as plain lines."""
+        """Return paragraphs and tables as plain text."""
         lines = [self.title, "", *self.paragraphs]
         for table in self.tables:
             lines += ["", table.title, table.text()]
@@ -45,7 +45,7 @@ class Section:
 
 
 def read_section(directory: Path) -> Section:
-    """The section that `draw` wrote in `directory`."""
+    """Read the section that `draw` wrote to `directory`."""
     try:
         data = (directory / "section.json").read_bytes()
     except OSError as error:
@@ -54,7 +54,7 @@ def read_section(directory: Path) -> Section:
 
 
 def parse_section(text: bytes, where: str) -> Section:
-    """The section in the text of a section.json in the directory `where`; RunError if it is none."""
+    """Parse a section.json in the directory `where`. Raises RunError if it is not valid."""
     try:
         data = printable(parse_json(text))
         tables, figures = [_table(table) for table in data["tables"]], [_picture(one) for one in data["figures"]]
@@ -97,7 +97,7 @@ def _is_cell(value: Any) -> bool:
 
 
 def load(directory: Path) -> dict[str, Any]:
-    """data.json, with the arrays of arrays.npz in their places."""
+    """Read data.json and insert the arrays of arrays.npz."""
     try:
         data = json.loads((directory / "data.json").read_text())
         arrays: dict[str, Any] = {}
@@ -119,5 +119,5 @@ def _filled(value: Any, arrays: dict[str, Any]) -> Any:
 
 
 def number(value: float | None, digits: int = 3) -> str:
-    """A short number for a table. None is infinity, which JSON does not have."""
+    """Format a number for a table. None stands for infinity, which JSON does not support."""
     return "∞" if value is None or value == float("inf") else f"{value:.{digits}g}"
