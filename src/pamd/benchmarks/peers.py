@@ -77,8 +77,8 @@ def measure(options: Options) -> Table:
     rows = [row for name in SCALES for row in _rows(name, options)]
     notes = (
         f"{TASK}, the same rendering, image, batch and learning rate; one update per decision; both act, render, step,"
-        " store, sample and update. One process, in turns; ratios within a turn, median (quartiles). SB3 runs under our"
-        " allocator setting, too, which it does not have by itself.",
+        " store, sample and update. One process, in turns; ratios within a turn, median (quartiles). SB3 also runs with"
+        " our allocator setting, which it does not have by itself.",
         "x decisions/s: decisions per second of wall time over those of SB3's SAC with our convolutions. x CPU: its"
         " processor time per decision over this row's.",
         "our convolutions: the scale's four as plain layers, then a linear layer to d = 50 and LayerNorm, in SB3's SAC"

@@ -86,7 +86,7 @@ def make_env(
     """
     background = named_distractor(distractor, videos)
     stack = default_frame_stack(task) if frame_stack is None else frame_stack
-    beside = named_noise(noise)
+    noise_config = named_noise(noise)
     config = EnvConfig(
         task,
         size=size,
@@ -97,7 +97,7 @@ def make_env(
         antialias=antialias,
         time_limit=time_limit,
         distractor=background,
-        noise=beside,
+        noise=noise_config,
         scene=scene,
     )
     return build_env(config, seed=seed, render_size=render_size)

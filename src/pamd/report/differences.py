@@ -25,11 +25,11 @@ def differing(records: Sequence[Mapping[str, Any]]) -> list[str]:
 
 def make_labels(names: Sequence[str], records: Sequence[Mapping[str, Any]]) -> list[str]:
     """Return a label for each record: its name, and its differences from other records of that name."""
-    alike: dict[str, list[Mapping[str, Any]]] = {}
+    by_name: dict[str, list[Mapping[str, Any]]] = {}
     for name, record in zip(names, records, strict=True):
-        alike.setdefault(name, []).append(record)
-    keys = {name: differing(group) for name, group in alike.items()}
-    variants = {name: sorted({canonical(record) for record in group}) for name, group in alike.items()}
+        by_name.setdefault(name, []).append(record)
+    keys = {name: differing(group) for name, group in by_name.items()}
+    variants = {name: sorted({canonical(record) for record in group}) for name, group in by_name.items()}
     labels = []
     for name, record in zip(names, records, strict=True):
         flat = _flat(record)

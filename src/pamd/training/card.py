@@ -167,8 +167,8 @@ def _training(facts: CardFacts) -> str:
 
 
 def _task(config: TrainConfig) -> str:
-    beside = config.env.distractor or config.env.noise
-    return config.env.task + (f"+{beside.name}" if beside else "")
+    added = config.env.distractor or config.env.noise
+    return config.env.task + (f"+{added.name}" if added else "")
 
 
 def _mean_and_std(row: Mapping[str, Any], prefix: str, sign: str) -> str:

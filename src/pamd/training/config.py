@@ -152,8 +152,8 @@ def prepare(config: TrainConfig, report: Report | None = None) -> TrainConfig:
 def run_name(config: TrainConfig) -> str:
     """Return task_method_seed_hash. The name does not depend on the runtime and the budget."""
     digest = identity_digest(identity(config))
-    beside = config.env.distractor or config.env.noise
-    task = config.env.task + (f"+{beside.name}" if beside else "")
+    added = config.env.distractor or config.env.noise
+    task = config.env.task + (f"+{added.name}" if added else "")
     task, method = (re.sub(r"[^\w+.-]|\.\.", "-", name) for name in (task, config.label))
     return f"{task}_{method}_s{config.seed}_{digest}"
 
