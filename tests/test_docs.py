@@ -1,4 +1,4 @@
-"""Documentation that is written from the code stays written from the code, and links lead somewhere."""
+"""Generated documentation is up to date, and links are valid."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Examples are run as a reader would run them."""
+"""The examples run as documented."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is written down twice around a release says the same twice."""
+"""Version numbers and other duplicated release data agree."""
 
 from __future__ import annotations
 

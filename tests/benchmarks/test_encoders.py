@@ -1,4 +1,4 @@
-"""The screening of encoders measures what it says: an error that falls with training, on images of the stated size."""
+"""The encoder screening reports an error that decreases with training, on images of the stated size."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How benchmarks count: turns, ratios, operations. No test looks at a time."""
+"""Repetitions, ratios and operation counts of benchmarks. No test depends on a measured time."""
 
 from __future__ import annotations
 

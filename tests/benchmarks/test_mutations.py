@@ -1,4 +1,4 @@
-"""A damaged run directory: each resume is exact, or is refused in one line."""
+"""After damage to a run directory, each resume is exact or refused with one line."""
 
 from __future__ import annotations
 

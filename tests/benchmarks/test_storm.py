@@ -1,4 +1,4 @@
-"""The parts of the kill storm: faults that strike where they should, and a comparison that sees every byte."""
+"""The parts of `pamd bench kills`: faults occur at the intended call, and the comparison covers every byte."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The command as a person types it."""
+"""The command line interface, end to end."""
 
 from __future__ import annotations
 

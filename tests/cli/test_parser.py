@@ -1,4 +1,4 @@
-"""Words of the command line to the arguments of a command."""
+"""Parsing of command line arguments."""
 
 from __future__ import annotations
 

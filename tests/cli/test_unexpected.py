@@ -1,4 +1,4 @@
-"""What nobody expected is one line and a file, never a bare traceback."""
+"""An unexpected error prints one line and writes the traceback to a file."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Answers that are known in closed form."""
+"""Results with known closed forms."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The instruments on real runs of the toy, and what they refuse."""
+"""Diagnostics on real runs of toy, and invalid inputs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Clips: decoded once and whole, chosen by content, never on both sides; what is not one is said to be not one."""
+"""Clips are decoded once and completely, chosen by content, and never on both sides of the split."""
 
 from __future__ import annotations
 

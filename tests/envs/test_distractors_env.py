@@ -1,4 +1,4 @@
-"""An environment with a distractor is as exact as one without: seeded, per episode, resumable bit for bit."""
+"""Environments with distractors are deterministic per seed and episode, and can be resumed bit for bit."""
 
 from __future__ import annotations
 

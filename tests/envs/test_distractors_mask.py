@@ -1,4 +1,4 @@
-"""The background is what MuJoCo's segmentation says, and nothing else is touched."""
+"""The background mask equals MuJoCo's segmentation, and other pixels are unchanged."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The choice of an OpenGL back end, and what is said where there is none."""
+"""The choice of an OpenGL backend, and the error if none works."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Every kind of environment holds to Gymnasium's rules and to our shapes."""
+"""All environments pass Gymnasium's checker and have the documented shapes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Names, options and defaults: what is valid, and what is said of what is not."""
+"""Names, options and defaults of environments, and errors for invalid ones."""
 
 from __future__ import annotations
 

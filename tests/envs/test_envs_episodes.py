@@ -1,4 +1,4 @@
-"""An episode is fixed by (seed, number) and its actions: the same again, and resumed bit for bit."""
+"""An episode is determined by (seed, number) and its actions, and can be resumed bit for bit."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The numpy task: fast, whole in one frame, and worth learning."""
+"""The toy task is fast, fully observed in one frame, and learnable."""
 
 from __future__ import annotations
 

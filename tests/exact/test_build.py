@@ -1,4 +1,4 @@
-"""Ways to make a finite MDP: by hand, at random, as a grid, with duplicated states."""
+"""Building finite MDPs: by hand, at random, from a grid, and with duplicated states."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""A finite MDP is checked when it is made, and says what is wrong with it."""
+"""A finite MDP is validated on construction, with specific errors."""
 
 import numpy as np
 import pytest

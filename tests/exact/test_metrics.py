@@ -1,4 +1,4 @@
-"""What is proved about the exact metrics holds for the computed ones."""
+"""Proven properties of exact metrics hold for the computed ones."""
 
 import itertools
 

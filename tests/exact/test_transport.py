@@ -1,4 +1,4 @@
-"""Exact optimal transport against a linear program, a closed form and what can be seen by eye."""
+"""Exact optimal transport compared with a linear program, a closed form and simple cases."""
 
 import sys
 

@@ -1,4 +1,4 @@
-"""The colors of the released DBC side, and what the released blue-pixel rule takes of the floor."""
+"""The colors of the released DBC code, and the effect of its blue-pixel rule on the floor."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One small real run, made once. A target copies what it changes."""
+"""One small real run, created once. Fuzz targets copy it before changing it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Inputs that nobody meant: trees with one wrong value, files with damaged bytes, settings with odd words."""
+"""Generators of invalid inputs: trees with one wrong value, files with damaged bytes, and odd settings."""
 
 from __future__ import annotations
 

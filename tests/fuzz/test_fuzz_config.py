@@ -1,4 +1,4 @@
-"""Configs: a file, a tree, settings and options that nobody meant."""
+"""Fuzzing of config files, trees, settings and options."""
 
 from __future__ import annotations
 

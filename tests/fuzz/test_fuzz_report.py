@@ -1,4 +1,4 @@
-"""What a report reads: configs, logs and diagnostics that no run wrote. Whatever is accepted can be shown."""
+"""Fuzzing of the files that a report reads. Everything that is accepted can be shown."""
 
 from __future__ import annotations
 

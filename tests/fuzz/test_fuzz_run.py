@@ -1,4 +1,4 @@
-"""Run directories: states, tensors, checkpoints, status files and logs that training did not write."""
+"""Fuzzing of run directories: states, tensors, checkpoints, status files and logs."""
 
 from __future__ import annotations
 

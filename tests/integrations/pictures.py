@@ -1,4 +1,4 @@
-"""A pixel environment that costs nothing, and a policy small enough for hundreds of updates in a second."""
+"""A cheap pixel environment, and a policy that is small enough for hundreds of updates per second."""
 
 from __future__ import annotations
 

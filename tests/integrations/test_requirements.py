@@ -1,4 +1,4 @@
-"""A missing or old library is named with what to install."""
+"""Errors for a missing or outdated library state what to install."""
 
 from __future__ import annotations
 

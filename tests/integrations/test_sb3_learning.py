@@ -1,4 +1,4 @@
-"""What the metric adds to an SB3 algorithm, and what it leaves alone."""
+"""The effect of the metric on an SB3 algorithm."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What cannot work is refused by name, before training starts."""
+"""Unsupported settings are refused with specific errors before training starts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A model with a metric is saved, loaded and continued as SB3's own."""
+"""Saving, loading and continuing a model with a metric works as in SB3."""
 
 from __future__ import annotations
 

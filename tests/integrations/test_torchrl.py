@@ -1,4 +1,4 @@
-"""The metric loss beside TorchRL's own losses."""
+"""The metric loss together with TorchRL's own losses."""
 
 from __future__ import annotations
 

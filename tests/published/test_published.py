@@ -1,4 +1,4 @@
-"""The paper's numbers, against a second reading of the paper."""
+"""The paper's numbers, checked against a second transcription."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A replay so naive that it cannot be wrong: it keeps every transition with its full stacks, as a wrapper would."""
+"""A simple reference replay that stores every transition with its full stacks."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A byte that changed on disk is a named error, and a replay that was killed still opens."""
+"""A changed byte on disk raises a specific error, and a killed replay can still be opened."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Compressed frames come back bit for bit, take what was forecast, and where they cannot it is said early."""
+"""Compressed frames are lossless and stay within the forecast memory; otherwise an error is raised early."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Files that are not what they should be are refused, and what is refused is said."""
+"""Damaged or unexpected files are refused with specific errors."""
 
 from __future__ import annotations
 

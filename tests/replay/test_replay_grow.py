@@ -1,4 +1,4 @@
-"""A replay that grows on disk keeps all its frames, and a kill leaves the old or the new one."""
+"""Growing a replay on disk keeps all frames, and a kill leaves the old or the new replay intact."""
 
 from __future__ import annotations
 

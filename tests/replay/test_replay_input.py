@@ -1,4 +1,4 @@
-"""What may not go in is named, and leaves the replay as it was."""
+"""Invalid values are refused with specific errors and leave the replay unchanged."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What comes out is what a frame-stacking wrapper and a list of everything would give."""
+"""Samples equal those of a frame-stacking wrapper with a list of all transitions."""
 
 from __future__ import annotations
 

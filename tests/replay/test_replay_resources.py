@@ -1,4 +1,4 @@
-"""The forecast is what is taken, and what cannot be had is refused before anything is made."""
+"""The forecast equals the used resources, and a lack of resources is reported before anything is created."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A replay that was killed and opened again is the one that never stopped."""
+"""A replay that was killed and reopened equals one that was never interrupted."""
 
 from __future__ import annotations
 

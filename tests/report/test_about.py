@@ -1,4 +1,4 @@
-"""The summary on top of the page: what was compared, the answer, how sure, when."""
+"""The summary at the top of the page: comparison, result, certainty and dates."""
 
 from __future__ import annotations
 

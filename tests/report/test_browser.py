@@ -1,4 +1,4 @@
-"""The page in a real browser: nothing in the console, nothing from the network, every control does what it says."""
+"""The page in a real browser: no console messages, no network requests, and working controls."""
 
 from __future__ import annotations
 

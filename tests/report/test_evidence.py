@@ -1,4 +1,4 @@
-"""The evidence in results/ is what its run directories say, and what the page about it says."""
+"""The evidence in results/ agrees with its run directories and with its page."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Names that attack the page, its tables or its figures: text stays text, and files stay in their directory."""
+"""Hostile names cannot inject markup into the page, and files stay in their directory."""
 
 from __future__ import annotations
 

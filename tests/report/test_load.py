@@ -1,4 +1,4 @@
-"""Run directories in every state that a disk has them in."""
+"""Run directories in all states that can occur on disk."""
 
 from __future__ import annotations
 

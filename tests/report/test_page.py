@@ -1,4 +1,4 @@
-"""The page, from real runs, through the command a person types."""
+"""The report page of real runs, written by the command."""
 
 from __future__ import annotations
 

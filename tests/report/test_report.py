@@ -1,4 +1,4 @@
-"""Curves come from files alone, and figures from curves."""
+"""Curves are read from files, and figures are drawn from curves."""
 
 from __future__ import annotations
 

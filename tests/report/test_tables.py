@@ -1,4 +1,4 @@
-"""Tables: what they show, and what they refuse to show."""
+"""The content of tables, and numbers that must not be shown."""
 
 from __future__ import annotations
 

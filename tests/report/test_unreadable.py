@@ -1,4 +1,4 @@
-"""One bad run never prevents the page: it is listed with the reason, and nothing outside the runs is read."""
+"""An unreadable run does not prevent the report. It is listed with the reason, and no other files are read."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Verdicts: pooled paired differences, their correction, and what a table of them says."""
+"""Verdicts: pooled paired differences, corrected p values, and their table."""
 
 from __future__ import annotations
 

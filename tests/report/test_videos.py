@@ -1,4 +1,4 @@
-"""Videos: side by side, with captions that say decisions and return."""
+"""Videos are side by side, with decisions and return in their captions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The live table and its lines, drawn from run directories."""
+"""The live table and the plain lines of a sweep."""
 
 from __future__ import annotations
 

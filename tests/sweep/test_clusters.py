@@ -1,4 +1,4 @@
-"""Ray and Slurm: the same runs with the same results; a real cluster of two workers, submitit's own local jobs."""
+"""Ray and Slurm backends give the same results, tested on a Ray cluster of two workers and submitit's local jobs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the driver makes of outcomes, with a backend that says whatever the test wants."""
+"""The sweep driver with a scripted backend."""
 
 from __future__ import annotations
 

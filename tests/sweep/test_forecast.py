@@ -1,4 +1,4 @@
-"""Forecasts: what is added up, and what is taken from runs that were made."""
+"""Forecasts of sweeps, from defaults and from existing runs."""
 
 from __future__ import annotations
 

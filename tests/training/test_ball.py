@@ -1,4 +1,4 @@
-"""A run in the ball: its radius is a part of the state, so an interrupted run ends as one that was not."""
+"""The radius of the latent ball is part of the checkpoint, so an interrupted run has the same result."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""An export: what it holds, that it acts as the run does, and what is refused."""
+"""Exports: their content, their agent compared with the run, and refused inputs."""
 
 from __future__ import annotations
 

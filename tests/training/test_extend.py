@@ -1,4 +1,4 @@
-"""A finished run can be extended, a trained agent loaded, and threads come back."""
+"""Extending a finished run, loading a trained agent, and restoring the thread count."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A run directory cannot lie: what was changed is refused by name, what is malformed gives way to the one before."""
+"""Edited run directories are refused with specific errors, and malformed checkpoints are replaced by older ones."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The loop on the toy: what it writes, seeds, divergence, bad input."""
+"""The training loop on toy: files, seeds, divergence and invalid input."""
 
 from __future__ import annotations
 

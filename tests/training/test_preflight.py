@@ -1,4 +1,4 @@
-"""A run that the machine cannot hold is refused with its forecast, before anything exists."""
+"""A run that exceeds the machine's memory or disk is refused with a forecast, before any file is created."""
 
 from __future__ import annotations
 

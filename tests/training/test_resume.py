@@ -1,4 +1,4 @@
-"""Resume is exact: whatever kills a run, and whenever, it ends with the weights and logs of one never interrupted."""
+"""Resume is exact: an interrupted run ends with the same weights and logs as an uninterrupted one."""
 
 from __future__ import annotations
 

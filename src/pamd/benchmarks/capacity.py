@@ -44,10 +44,10 @@ def measure(options: Options) -> Table:
             session.begin_episode()
             rows.append(_row(session, options))
     notes = (
-        "own: anonymous memory of the whole process (weights, activations, batches, simulator); cached: file pages, "
-        "which the system takes back when it needs them.",
+        "own: anonymous memory of the process (weights, activations, batches, simulator); cached: file pages, which "
+        "the system can reclaim.",
         f"{frames:,} frames of noise were written; a batch is drawn from all of them.",
-        "page by page: as many frames through a plain memory map, in turns with ours; each draws its own.",
+        "page by page: the same number of frames from a plain memory map, measured alternately.",
     )
     title = f"training with a memory-mapped replay of {CAPACITY:,}, paper scale"
     return Table.from_records("capacity", title, rows, notes)

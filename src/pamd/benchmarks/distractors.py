@@ -31,7 +31,7 @@ def measure(options: Options) -> Table:
         clips = _clips()
         rows = [row for task in (*ACTION_REPEATS, "reacher_easy") for row in _rows(task, options)]
     notes = (
-        f"{SIZE} x {SIZE}, render fast: drawing, mask, background and blend; x clean: median (quartiles) of the turns.",
+        f"{SIZE} x {SIZE}, render fast: drawing, mask, background and blend; x clean: median (quartiles).",
         f"clip cache: {clips}",
     )
     return Table.from_records("distractors", "one frame with a distracting background", rows, notes)

@@ -56,10 +56,10 @@ def measure(options: Options) -> Table:
             operations = count_operations(twice(make_agent(name, schedule), batch)) / 2
             rows.append(_row(f"{name}, {schedule}, whole update", operations, None))
     notes = (
-        f"B = {BATCH}, d = {DIMENSION}, h = 128; two operations per multiplication, counted by torch's counter: matrix "
-        "products and convolutions, nothing else.",
+        f"B = {BATCH}, d = {DIMENSION}, h = 128; two operations per multiplication, counted by torch: only matrix "
+        "products and convolutions.",
         "The paper counts four passes: of the encoder, and of PAMD's network with L L^T in both orders of a pair.",
-        "The branch here forms no G. Its whole update: the target's side, its own side, penalty, backward.",
+        "This implementation does not build G. A whole update is target, value, penalty and backward pass.",
     )
     return Table.from_records("flops", "floating-point operations of one update at the paper's scale", rows, notes)
 

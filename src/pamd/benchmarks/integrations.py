@@ -66,19 +66,19 @@ def measure(options: Options) -> Table:
         seconds = interleave(updates, options.repetitions, time.process_time)
         rows += [_update_alone(rows[0], library, name, seconds[name], seconds["plain"]) for name in updates]
     notes = (
-        "x plain: the time of the algorithm with the metric over that of plain SB3 with the same policy, in the same"
-        " turns; median (quartiles). Settings are SB3's own: batches of 32 (DQN) and 256 (SAC).",
-        "Times are those of the processor (all threads of the process), not of the wall: one update of SAC takes long"
-        " enough for other processes to interrupt it, which made wall times of more work shorter than those of less.",
-        "update: one call of train. run: learn, with acting and replay, at SB3's own train_freq (an update every 4"
-        " decisions for DQN, every one for SAC), in an environment that costs next to nothing.",
-        "x SB3's CnnPolicy: over plain SB3 with its own policy. LatentPolicy has one encoder for actor and critic,"
-        " where SB3's CnnPolicy of SAC has two, and a smaller linear layer after the convolutions.",
-        "By default no encoder runs that the plain update does not run, but for MICo's right-hand side (the target"
-        " network reads the states). With extra passes, simsr+pamd's slow latents of the states and online latents of"
-        " the next states cost a pass each.",
+        "x plain: time with the metric relative to plain SB3 with the same policy, measured alternately; median"
+        " (quartiles). Settings are SB3's defaults, with batches of 32 (DQN) and 256 (SAC).",
+        "Times are CPU times of all threads of the process. Wall times were unreliable, because other processes"
+        " interrupt an update of SAC.",
+        "update: one call of train. run: learn, with acting and replay, at SB3's default train_freq (an update every 4"
+        " decisions for DQN, every decision for SAC), in an environment of negligible cost.",
+        "x SB3's CnnPolicy: relative to plain SB3 with its own policy. LatentPolicy has one encoder for actor and"
+        " critic, whereas SB3's CnnPolicy of SAC has two, and a smaller linear layer after the convolutions.",
+        "By default, the metric adds no encoder passes, except for MICo's right-hand side (the target network reads"
+        " the states). With extra passes, simsr+pamd adds one pass for slow latents of the states and one for online"
+        " latents of the next states.",
         "latent model alone, distance alone: forward, backward and Adam of these parts of simsr+pamd on given latents,"
-        " in the same turns; x plain is their share of the plain update with LatentPolicy. No encoder runs in them.",
+        " without encoders; x plain is their share of the plain update with LatentPolicy.",
         "TorchRL, Tianshou: an update of their DQN on 9 x 84 x 84 pixels, batches of 32, with our conv encoder.",
         "pytorch-metric-learning: a triplet loss on 32 such pictures, with its own LpDistance (plain) and with ours.",
     )

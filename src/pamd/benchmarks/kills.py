@@ -150,8 +150,8 @@ def _table(rows: list[dict[str, Any]], place: Path) -> Table:
         record["resumes failed"] = sum(len(row["problems"]) for row in mine)
         records.append(record)
     notes = [
-        f"{DECISIONS} decisions a run, a checkpoint every {CHECKPOINT_EVERY}; compared with the same run that was never"
-        " interrupted: config, logs without times, the last checkpoint, the replay's window, videos.",
+        f"{DECISIONS} decisions per run, a checkpoint every {CHECKPOINT_EVERY}; compared with the same run without"
+        " interruptions: config, logs without times, the last checkpoint, the replay's window, videos.",
         "fsync, rename: SIGKILL right before or after the n-th call; full disk: every write from the n-th on fails.",
         *(f"run {row['run']} ({row['scenario']}): {problem}" for row in rows for problem in row["problems"]),
         *(f"run {row['run']} ({row['scenario']}) differs: {row['different']}" for row in rows if row["different"]),

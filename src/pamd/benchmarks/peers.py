@@ -77,16 +77,16 @@ def measure(options: Options) -> Table:
     rows = [row for name in SCALES for row in _rows(name, options)]
     notes = (
         f"{TASK}, the same rendering, image, batch and learning rate; one update per decision; both act, render, step,"
-        " store, sample and update. One process, in turns; ratios within a turn, median (quartiles). SB3 also runs with"
-        " our allocator setting, which it does not have by itself.",
+        " store, sample and update. One process, measured alternately; ratios are medians (quartiles). SB3 also"
+        " runs with our allocator setting, which it does not have by itself.",
         "x decisions/s: decisions per second of wall time over those of SB3's SAC with our convolutions. x CPU: its"
         " processor time per decision over this row's.",
         "our convolutions: the scale's four as plain layers, then a linear layer to d = 50 and LayerNorm, in SB3's SAC"
         " once for the actor and once for the critic (and its target). Shared: one for both, which SB3 then trains by"
         " the actor's loss alone. NatureCNN: SB3's own, with strides 4, 2, 1.",
         "SB3 updates the actor at every update, ours (as in the paper) at every second one.",
-        "KB per transition: of the replay's arrays over its capacity; optimize_memory_usage keeps one observation"
-        " per transition, and SB3 then does not tell time limits from terminations.",
+        "KB per transition: size of the replay's arrays divided by its capacity. optimize_memory_usage stores one"
+        " observation per transition, and SB3 then cannot distinguish time limits from terminations.",
     )
     return Table.from_records(
         "peers", f"training compared with Stable-Baselines3, {options.threads} threads", rows, notes

@@ -45,15 +45,15 @@ def measure(options: Options) -> Table:
         row: dict[str, Any] = {"storage": name, "ms": milliseconds(seconds[name])}
         row["x reference"] = str(ratio(seconds["stacked (reference)"], seconds[name]))
         row["% of an update"] = str(ratio(seconds[name], seconds["update"], 100.0))
-        row["KB a transition"] = _kilobytes(name, frames)
+        row["KB per transition"] = _kilobytes(name, frames)
         rows.append(row)
     notes = (
         f"{BATCH} transitions of {STACK} + {STACK} frames {FRAME}, out of {FILLED}; an update is simsr+pamd, joint, at "
         "paper scale.",
-        "KB a transition: of a million, from the forecast that every run makes before it starts; compressed: what "
-        f"these frames take, where the forecast assumes a ratio of {ASSUMED_RATIO}.",
-        "not cached: the system has let go of the file before; page by page: as many through a plain memory map.",
-        f"The frames of the replays: {EPISODE} of cheetah_run, random actions, over and over.",
+        "KB per transition: forecast for a million transitions; compressed: measured on these frames, whereas the "
+        f"forecast assumes a ratio of {ASSUMED_RATIO}.",
+        "not cached: the file was dropped from the system's cache; page by page: read from a plain memory map.",
+        f"The replays contain {EPISODE} frames of cheetah_run with random actions, repeated.",
     )
     return Table.from_records("replay", f"one batch of {BATCH}, {options.threads} threads", rows, notes)
 

@@ -29,12 +29,12 @@ def measure(options: Options) -> Table:
     notes = (
         "Update: sequential schedule, paper scale; slower: median (quartiles) of time at d = 200 over time at d = 50, "
         "in turns; a turn is two updates.",
-        "operations: how many times as many there are at d = 200, counted; by PAMD: what its forward on both sides, "
-        "penalty, backward and Adam step add to `slower`, in the same turns.",
+        "operations: ratio of counted operations; by PAMD: the contribution of its forward on both sides, penalty, "
+        "backward and Adam step to `slower`.",
         f"decisions/s: whole decisions of training {TASK} at paper scale and with its standard rendering; "
         f"total: {DECISIONS:,} of them.",
-        "Most of what d = 200 adds is not PAMD: the encoder's and actor's linear layers have four times the weights.",
-        "paper: the published change; its absolute times are of a GPU that it does not name.",
+        "Most of the added cost at d = 200 is not PAMD: linear layers of encoder and actor have 4 times the weights.",
+        "paper: the published change. Its absolute times are for an unnamed GPU.",
     )
     return Table.from_records("scaling", f"latent dimension 50 against 200, {options.threads} threads", rows, notes)
 

@@ -30,15 +30,14 @@ TASK, ACTIONS = "cheetah_run", 6
 def measure(options: Options) -> Table:
     rows = [row for name in METHODS for row in _rows(name, options)]
     notes = (
-        "x reference: speedup over the reference implementation, measured in the same repetitions; "
-        "median (quartiles) of the turns.",
-        "of the limit: floating-point operations of this update at the rate of a 2048 x 2048 matrix product in the "
-        "same turn. The sequential schedule needs more operations than the joint one, so compare times, not shares.",
-        "of it the head: PAMD's forward on both sides, penalty, backward and Adam step, as a share of the update.",
-        f"meters on top: what is read of the agent with every logged row, once in {TrainConfig.log_every} updates.",
+        "x reference: speedup over the reference implementation, measured in the same repetitions; median (quartiles).",
+        "of the limit: FLOP/s of this update as a share of those of a 2048 x 2048 matrix product in the same "
+        "repetition. The sequential schedule needs more operations than the joint one: compare times, not shares.",
+        "of it the head: share of PAMD's forward on both sides, penalty, backward and Adam step in the update.",
+        f"meters on top: cost of the logged metrics, which are computed every {TrainConfig.log_every} updates.",
         "memory kept: the reference with our allocator setting, which research code does not have; the second ratio is"
-        " to this row, and the less flattering one.",
-        "A turn is two updates: the actor learns in every second one.",
+        " relative to this row and more conservative.",
+        "A repetition is two updates, because the actor learns in every second one.",
     )
     return Table.from_records("update", f"one update, paper scale, {options.threads} threads", rows, notes)
 

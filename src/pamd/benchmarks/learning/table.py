@@ -55,13 +55,13 @@ def make_table(
     notes = (
         "minutes: training time of the first evaluation whose mean return is at least the stated one; wall time of"
         " one run with one thread, without evaluations and checkpoints. CPU minutes: processor time of the same span.",
-        "Median (least to most) over seeds; nothing is interpolated. A run that did not get there within"
+        "Median (minimum to maximum) over seeds, without interpolation. A run that did not reach the return within"
         f" {limit / 60:g} minutes counts as longer than all others: > {limit / 60:g}.",
-        f"area: mean over {limit / 60:g} minutes of the return, cut off at the stated one, at which a run stays that"
-        " reached it; ± standard error over seeds.",
+        f"area: mean return over {limit / 60:g} minutes, clipped at the stated return, where a run stays after reaching"
+        " it; ± standard error over seeds.",
         f"{REFERENCE}: the fewest decisions of any setting (median over seeds) times the time of one update of the"
-        " released settings (84x84, batch 128), one thread, memory kept; without acting, rendering or evaluations. That"
-        " it would learn in as few decisions is assumed in its favor, not measured. Its update: "
+        " released settings (84x84, batch 128), one thread, memory kept; without acting, rendering or evaluations. Its"
+        " number of decisions is assumed in its favor, not measured. Time of its update: "
         + ", ".join(f"{method} {seconds:.2f} s" for method, seconds in update_seconds.items()),
     )
     return Table.from_records("learning", "training from pixels to a stated return, one thread per run", rows, notes)
