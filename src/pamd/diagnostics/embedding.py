@@ -88,8 +88,7 @@ def distortion(d: Array, D: Array) -> float:
 def relative_residual(d: Array, D: Array) -> float:
     """Return the scale-invariant error min over c of |c d - D|^2 / |D - mean D|^2. d, D: [P].
 
-    A constant distance has 1. The variance is used instead of |D|^2, because the metric of an MDP may be nearly
-    constant.
+    A constant distance has 1. The variance is used instead of |D|^2, because a metric may be nearly constant.
     """
     error = float(D @ D) - (float(d @ D) ** 2 / float(d @ d) if d.any() else 0.0)
     spread = float(np.square(D - D.mean()).sum())
