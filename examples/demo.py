@@ -25,7 +25,7 @@ from pamd.training.config import Runtime, TrainConfig, config_text, run_name
 
 # Everything that decides what the demo shows: the scale `cpu` on a task whose learning is plain to see.
 TASK, METHODS = "walker_stand", ("dbc-det", "dbc-det+pamd")
-DECISIONS, MOST = 12_000, 1000
+DECISIONS, MOST = 15_000, 1000
 """MOST: the largest return that the task allows."""
 OPTIONS = {
     "scale": "cpu",

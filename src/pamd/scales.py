@@ -23,7 +23,7 @@ SCALES: dict[str, dict[str, Any]] = {
             "walker_stand": 4,
             "walker_walk": 4,
         },
-        "encoder": {"conv": {"strides": [2, 2], "reads": "differences"}},
+        "encoder": {"conv": {"filters": 16, "strides": [2, 2], "reads": "differences"}},
         "method": {"encoder_tau": 0.05, "follow_every": 1},
         "learner": {
             "any": {
@@ -33,7 +33,7 @@ SCALES: dict[str, dict[str, Any]] = {
                 "critic_tau": 0.01,
                 "augmentation": _SMALL_SHIFT,
             },
-            "sac": {"actor_every": 1, "follow_every": 1},
+            "sac": {"actor_every": 1, "follow_every": 1, "learning_rate": 3e-3},
         },
         "schedule": "joint",
         "decisions": 20_000,

@@ -37,7 +37,7 @@ def test_images_are_averaged_or_sampled(antialias: bool, blobs: Seen) -> None:
     assert len(images.unique()) == 2 or antialias  # a mean has values between black and white
 
 
-def test_the_first_setting_is_the_scales() -> None:
+def test_a_setting_is_the_scale_cpu() -> None:
     config, ours = configure("cartpole_swingup", "sac", scale="cpu"), SETTINGS["cpu"]
     options = config.encoder.options
     assert (config.env.size, config.env.antialias > 1) == (ours.size, ours.antialias)
