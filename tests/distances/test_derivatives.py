@@ -125,4 +125,4 @@ def test_the_ordinary_case_is_fused() -> None:
     with torch.profiler.profile() as profile:
         d, (z, z_prime) = make("pamd"), pair()
         d.measure(z.requires_grad_(), z_prime)
-    assert "_FusedForm" in {event.key for event in profile.key_averages()}
+    assert "_FusedHead" in {event.key for event in profile.key_averages()}

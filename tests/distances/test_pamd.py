@@ -46,7 +46,8 @@ def test_values_are_the_textbooks(
     assert isinstance(d, Pamd)
     measured = d.measure(z, z_prime)
     value, penalty = d.textbook(z, z_prime)
-    torch.testing.assert_close(measured.value, value, rtol=tolerance, atol=0)
+    # With d = 1 and no ridge, a factor near 0 is its own trace: of the quotient, float32 keeps few digits.
+    torch.testing.assert_close(measured.value, value, rtol=tolerance, atol=1e-6 if dtype == torch.float32 else 0)
     torch.testing.assert_close(measured.penalty, penalty, rtol=tolerance, atol=tolerance)
     ours = gradients(d, measured.value, measured.penalty, z, z_prime)
     theirs = gradients(d, value, penalty, z, z_prime)

@@ -11,10 +11,11 @@ from torch import Tensor
 from torch._subclasses.fake_tensor import FakeTensorMode
 
 import pamd
-from pamd.distances import triangular
+from pamd.distances import packing, triangular
+from pamd.distances.packing import packed_size
 from pamd.distances.pairwise import rehu, rehu_slope
 from pamd.distances.pamd import triangular_form
-from pamd.distances.triangular import fused_form, packed_size
+from pamd.distances.triangular import fused_form
 
 
 def layer(d: int, factors: int, hidden: int = 3) -> tuple[Tensor, Tensor]:
@@ -118,7 +119,7 @@ def in_blocks_of(units: int, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_a_distance_first_used_without_autograd_learns_afterwards() -> None:
     """What is kept between calls must be of use to all."""
-    triangular._cached_blocks.cache_clear()
+    packing.cached_blocks.cache_clear()
     head = pamd.distance("pamd", latent_dim=6)
     z, z_prime = torch.randn(3, 6), torch.randn(3, 6)
     with FakeTensorMode():

@@ -8,10 +8,8 @@ import torch
 from torch import Tensor
 
 from pamd.distances.base import DISTANCES
-from pamd.distances.pairwise import at_least_float32, pair_network
-from pamd.distances.pamd import QuadraticForm, cholesky_factor, predicted_form, symmetrise
-from pamd.distances.quadratic import Form, PairConditionedConfig
-from pamd.distances.triangular import floats_per_pair, packed_size
+from pamd.distances.pamd import PredictedForm, symmetrise
+from pamd.distances.quadratic import PairConditionedConfig
 from pamd.errors import ConfigError
 
 __all__ = ["BlockConfig", "PamdBlock"]
@@ -28,17 +26,13 @@ class BlockConfig(PairConditionedConfig):
 
 
 @DISTANCES.register("pamd-block")
-class PamdBlock(QuadraticForm[BlockConfig]):
+class PamdBlock(PredictedForm[BlockConfig]):
     """As `pamd`, with L = diag(L_1, ..., L_{d/b}), each L_k lower-triangular b x b."""
 
     Config = BlockConfig
 
     def __init__(self, latent_dim: int, config: BlockConfig) -> None:
-        super().__init__(latent_dim, config)
-        assert self.config.block is not None
-        self.block = self.config.block
-        self.blocks = latent_dim // self.block
-        self.net = pair_network(latent_dim, config.hidden, self.blocks * packed_size(self.block))
+        super().__init__(latent_dim, config, self.resolve(config, latent_dim).block)
 
     @classmethod
     def resolve(cls, config: BlockConfig, latent_dim: int) -> BlockConfig:
@@ -52,19 +46,7 @@ class PamdBlock(QuadraticForm[BlockConfig]):
             )
         return replace(config, block=nearest)
 
-    def factors(self, z: Tensor, z_prime: Tensor) -> Tensor:
-        """L_k(z, z') [P, K, b, b]."""
-        outputs = at_least_float32(self.net(torch.cat([z, z_prime], dim=-1)))
-        return cholesky_factor(outputs.unflatten(-1, (self.blocks, -1)), self.config.diagonal_epsilon)
-
     def _metric(self, z: Tensor, z_prime: Tensor) -> Tensor:
         G_k = symmetrise(self.factors(z, z_prime), self.factors(z_prime, z))  # [P, K, b, b]
         place = torch.eye(self.blocks, dtype=G_k.dtype, device=G_k.device)
         return torch.einsum("pkij,kl->pkilj", G_k, place).flatten(3, 4).flatten(1, 2)
-
-    def _form(self, z: Tensor, z_prime: Tensor, delta: Tensor, rows: Tensor) -> Form:
-        split = delta.view(delta.shape[0], self.blocks, self.block)
-        return predicted_form(self.net, z, z_prime, split, self.config.diagonal_epsilon, rows)
-
-    def _floats_per_pair(self) -> int:
-        return floats_per_pair(self.latent_dim, self.block) + 4 * self.config.hidden

@@ -8,7 +8,13 @@ import torch
 from torch import Tensor
 from torch.autograd import forward_ad
 
-__all__ = ["needs_plain", "plain_gradients"]
+__all__ = ["autocasts", "needs_plain", "plain_gradients"]
+
+
+def autocasts(x: Tensor) -> bool:
+    """Whether operations on x choose their own precision."""
+    kind = x.device.type
+    return torch.amp.is_autocast_available(kind) and torch.is_autocast_enabled(kind)
 
 
 def needs_plain(*inputs: Tensor) -> bool:

@@ -18,13 +18,16 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from pamd.distances.base import DISTANCES, Distance
+from pamd.distances.head import can_fuse, fused_head, head_constants, layers_of
+from pamd.distances.packing import packed_size
 from pamd.distances.pairwise import at_least_float32, in_both_orders, pair_network, rehu
 from pamd.distances.probes import choose_pairs, sign_vectors
 from pamd.distances.quadratic import PRESETS, Form, PairConditionedConfig, QuadraticConfig
-from pamd.distances.triangular import floats_per_pair, fused_form, packed_size
+from pamd.distances.triangular import floats_per_pair, fused_form
 
 __all__ = [
     "Pamd",
+    "PredictedForm",
     "QuadraticForm",
     "add_ridge",
     "auxiliary_term",
@@ -38,6 +41,7 @@ __all__ = [
 ]
 
 QuadraticT = TypeVar("QuadraticT", bound=QuadraticConfig)
+PairT = TypeVar("PairT", bound=PairConditionedConfig)
 
 
 def cholesky_factor(outputs: Tensor, epsilon: float) -> Tensor:
@@ -154,8 +158,7 @@ class QuadraticForm(Distance[QuadraticT]):
         return self.config.ridge or 0.0
 
     def _value(self, z: Tensor, z_prime: Tensor) -> Tensor:
-        delta = _displacement(z, z_prime)
-        return self._value_of(self._form(z, z_prime, delta, _no_rows(z)), delta).to(z.dtype)
+        return self._scaled(self._head(z, z_prime)[0]).to(z.dtype)
 
     def _value_and_penalty(
         self, z: Tensor, z_prime: Tensor, generator: torch.Generator | None
@@ -163,23 +166,34 @@ class QuadraticForm(Distance[QuadraticT]):
         if self.config.aux_weight == 0 or z.shape[0] == 0:
             return self._value(z, z_prime), None
         rows = choose_pairs(z.shape[0], self.config.aux_pairs, z.device, generator)
+        v = sign_vectors(rows.shape[0], self.latent_dim, self.config.aux_probes, at_least_float32(z), generator)
+        value, penalty = self._head(z, z_prime, rows, v)
+        return self._scaled(value).to(z.dtype), penalty
+
+    def _head(
+        self, z: Tensor, z_prime: Tensor, rows: Tensor | None = None, v: Tensor | None = None
+    ) -> tuple[Tensor, Tensor | None]:
+        """Optional hook: values [P] before the scale, and the auxiliary term [] by v [m, d, n] of pairs `rows`."""
         delta = _displacement(z, z_prime)
-        form = self._form(z, z_prime, delta, rows)
-        value = self._value_of(form, delta).to(z.dtype)
-        return value, -self.config.aux_weight * self._anisotropy(form, rows, generator)
+        form = self._form(z, z_prime, delta, _no_rows(z) if rows is None else rows)
+        return self._head_of(form, delta, rows, v)
 
-    def _value_of(self, form: Form, delta: Tensor) -> Tensor:
-        """The plug-in distance [P] without G: each equation applied to Delta^T G Delta and tr G."""
+    def _head_of(
+        self, form: Form, delta: Tensor, rows: Tensor | None, v: Tensor | None
+    ) -> tuple[Tensor, Tensor | None]:
+        """What `_head` returns, without G: each equation applied to Delta^T G Delta and tr G."""
         quadratic = form.quadratic + self._ridge * delta.square().sum(-1)  # eq:ridge
-        return self._scaled(self._root(quadratic / self._divisor(form.trace)))  # eq:trace_norm, eq:plugin_distance
+        value = self._root(quadratic / self._divisor(form.trace))  # eq:trace_norm, eq:plugin_distance
+        if rows is None or v is None:
+            return value, None
+        return value, -self.config.aux_weight * self._anisotropy(form, rows, v.to(form.trace.dtype))
 
-    def _anisotropy(self, form: Form, rows: Tensor, generator: torch.Generator | None) -> Tensor:
+    def _anisotropy(self, form: Form, rows: Tensor, v: Tensor) -> Tensor:
         """An unbiased estimate [] of the batch mean of |G_tilde - I/d|_F^2 (docs/auxiliary-term.md).
 
         G_tilde has trace 1 here in every case: without that, the reward would have no bound.
         """
         d, probes = self.latent_dim, self.config.aux_probes
-        v = sign_vectors(rows.shape[0], d, probes, form.trace, generator)
         trace = form.trace[rows] + (d * self._ridge + self.config.trace_epsilon)
         with torch.autocast(v.device.type, enabled=False):
             G_tilde_v = (form.product(v) + self._ridge * v) / trace[:, None, None]
@@ -207,40 +221,66 @@ class QuadraticForm(Distance[QuadraticT]):
         return normalise_trace(G_bar, c.trace_epsilon, c.trace_detached, self._trace)
 
 
+class PredictedForm(QuadraticForm[PairT]):
+    """Abstract: L has factors of `block` x `block` on its diagonal, one or several, which a network predicts."""
+
+    def __init__(self, latent_dim: int, config: PairT, block: int | None = None) -> None:
+        super().__init__(latent_dim, config)
+        self.block = block or latent_dim
+        self.blocks = latent_dim // self.block
+        self.net = pair_network(latent_dim, config.hidden, self.blocks * packed_size(self.block))
+        self._constants = head_constants(self.config, latent_dim, self.block)
+
+    def factors(self, z: Tensor, z_prime: Tensor) -> Tensor:
+        """L_k(z, z') [P, K, b, b]: the network reads [z; z']."""
+        outputs = at_least_float32(self.net(torch.cat([z, z_prime], dim=-1)))
+        return cholesky_factor(outputs.unflatten(-1, (self.blocks, -1)), self.config.diagonal_epsilon)
+
+    def _form(self, z: Tensor, z_prime: Tensor, delta: Tensor, rows: Tensor) -> Form:
+        # The last layer's forward is not called, so its hooks do not run.
+        hidden, last = self.net[:-1](in_both_orders(z, z_prime)), self.net[-1]
+        return self._form_of(hidden, last.weight, last.bias, delta, rows)  # type: ignore[arg-type]
+
+    def _form_of(self, hidden: Tensor, weight: Tensor, bias: Tensor, delta: Tensor, rows: Tensor) -> Form:
+        split = delta.unflatten(-1, (self.blocks, self.block))
+        return predicted_form(at_least_float32(hidden), weight, bias, split, self.config.diagonal_epsilon, rows)
+
+    def _head(
+        self, z: Tensor, z_prime: Tensor, rows: Tensor | None = None, v: Tensor | None = None
+    ) -> tuple[Tensor, Tensor | None]:
+        if not can_fuse(self.net, z, z_prime):
+            return super()._head(z, z_prime, rows, v)
+
+        def plain(z: Tensor, z_prime: Tensor, *layers: Tensor) -> tuple[Tensor, Tensor | None]:
+            hidden, delta = in_both_orders(z, z_prime), z - z_prime
+            for weight, bias in (layers[:2], layers[2:4]):
+                hidden = F.linear(hidden, weight, bias).relu()
+            form = self._form_of(hidden, layers[4], layers[5], delta, _no_rows(z) if rows is None else rows)
+            return self._head_of(form, delta, rows, v)
+
+        return fused_head(plain, z, z_prime, layers_of(self.net), self._constants, rows, v)
+
+    def _floats_per_pair(self) -> int:
+        return floats_per_pair(self.latent_dim, self.block) + 4 * self.config.hidden
+
+
 @DISTANCES.register("pamd")
-class Pamd(QuadraticForm[PairConditionedConfig]):
+class Pamd(PredictedForm[PairConditionedConfig]):
     """sqrt(Delta^T G_tilde(z, z') Delta + epsilon) with G = L(z,z') L(z,z')^T + L(z',z) L(z',z)^T + lambda I."""
 
     Config = PairConditionedConfig
 
-    def __init__(self, latent_dim: int, config: PairConditionedConfig) -> None:
-        super().__init__(latent_dim, config)
-        self.net = pair_network(latent_dim, config.hidden, packed_size(latent_dim))
-
     def factor(self, z: Tensor, z_prime: Tensor) -> Tensor:
-        """L(z, z') [P, d, d]: the network reads [z; z']."""
-        outputs = at_least_float32(self.net(torch.cat([z, z_prime], dim=-1)))
-        return cholesky_factor(outputs, self.config.diagonal_epsilon)
+        """L(z, z') [P, d, d]."""
+        return self.factors(z, z_prime).squeeze(1)
 
     def _metric(self, z: Tensor, z_prime: Tensor) -> Tensor:
         return symmetrise(self.factor(z, z_prime), self.factor(z_prime, z))
 
-    def _form(self, z: Tensor, z_prime: Tensor, delta: Tensor, rows: Tensor) -> Form:
-        return predicted_form(self.net, z, z_prime, delta[:, None], self.config.diagonal_epsilon, rows)
 
-    def _floats_per_pair(self) -> int:
-        return floats_per_pair(self.latent_dim, self.latent_dim) + 4 * self.config.hidden
-
-
-def predicted_form(net: nn.Sequential, z: Tensor, z_prime: Tensor, delta: Tensor, epsilon: float, rows: Tensor) -> Form:
-    """The form of K factors of b x b on the diagonal of L, which `net` predicts from z, z_prime [P, d].
-
-    delta: [P, K, b] with K b = d. The last layer's forward is not called, so its hooks do not run.
-    """
-    last = net[-1]
-    assert isinstance(last, nn.Linear)
-    hidden = at_least_float32(net[:-1](in_both_orders(z, z_prime)))  # [P, 2, h]
-    quadratic, trace, L = fused_form(triangular_form, hidden, last.weight, last.bias, delta, epsilon, rows)
+def predicted_form(hidden: Tensor, weight: Tensor, bias: Tensor, delta: Tensor, epsilon: float, rows: Tensor) -> Form:
+    """The form of K factors of b x b on the diagonal of L, from the last layer: hidden [P, 2, h]; delta: [P, K, b]."""
+    quadratic, trace, L = fused_form(triangular_form, hidden, weight, bias, delta, epsilon, rows)
 
     def product(v: Tensor) -> Tensor:
         # Transposed, v^T L L^T: a product with few rows is several times as fast as one with few columns.

@@ -8,10 +8,9 @@ from typing import Literal
 from torch import Tensor
 
 from pamd.distances.base import DISTANCES
-from pamd.distances.pairwise import both_orders, pair_network
-from pamd.distances.pamd import QuadraticForm, cholesky_factor, predicted_form
-from pamd.distances.quadratic import Form, PairConditionedConfig
-from pamd.distances.triangular import floats_per_pair, packed_size
+from pamd.distances.pairwise import both_orders
+from pamd.distances.pamd import PredictedForm, cholesky_factor
+from pamd.distances.quadratic import PairConditionedConfig
 
 __all__ = ["PamdScaled", "ScaledConfig"]
 
@@ -25,21 +24,11 @@ class ScaledConfig(PairConditionedConfig):
 
 
 @DISTANCES.register("pamd-scaled")
-class PamdScaled(QuadraticForm[ScaledConfig]):
+class PamdScaled(PredictedForm[ScaledConfig]):
     """`pamd` times a learned scale s > 0: its reach is not bounded by the latents."""
 
     Config = ScaledConfig
 
-    def __init__(self, latent_dim: int, config: ScaledConfig) -> None:
-        super().__init__(latent_dim, config)
-        self.net = pair_network(latent_dim, config.hidden, packed_size(latent_dim))
-
     def _metric(self, z: Tensor, z_prime: Tensor) -> Tensor:
         L = cholesky_factor(both_orders(self.net, z, z_prime), self.config.diagonal_epsilon)  # [2, P, d, d]
         return (L @ L.mT).sum(0)
-
-    def _form(self, z: Tensor, z_prime: Tensor, delta: Tensor, rows: Tensor) -> Form:
-        return predicted_form(self.net, z, z_prime, delta[:, None], self.config.diagonal_epsilon, rows)
-
-    def _floats_per_pair(self) -> int:
-        return floats_per_pair(self.latent_dim, self.latent_dim) + 4 * self.config.hidden

@@ -1,37 +1,32 @@
-"""The hot path: the last layer of a pair network and the quadratic forms of its triangular factors, in one operation.
+"""The hot path: the last layer of a pair network and the quadratic forms of its triangular factors, in few operations.
 
 The factors stay packed, and one unit of the layer is one row of memory that holds this unit for all pairs. So whatever
 belongs to the rows or columns of a triangle is copied or summed in whole rows, which is fast, and no zero above a
 diagonal is computed. The layer is taken in blocks of neighboring units, each of which is used while it is in the cache.
-`fused_form` stands for a plain function (`triangular_form` in `pamd.py`). `tests/distances/test_triangular.py` compares
-the two. The plain function takes over wherever more than a first derivative is asked for.
+`packed_forms` and `packed_gradients` are the forward and the backward pass. `head.py` puts the rest of the head around
+them. `fused_form` is the layer alone, for a network whose other layers must run by themselves. It stands for a plain
+function (`triangular_form` in `pamd.py`), which takes over wherever more than a first derivative is asked for.
+`tests/distances/test_triangular.py` compares the two.
 """
 
 from __future__ import annotations
 
 import functools
-import itertools
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
-from torch.nn import functional as F
 
 from pamd.distances.derivatives import needs_plain, plain_gradients
-from pamd.distances.pairwise import rehu, rehu_slope
+from pamd.distances.packing import Block, cached_blocks, in_both_orders, packed, packed_size, unpacked
 
-__all__ = ["floats_per_pair", "fused_form", "packed_size"]
+__all__ = ["Packed", "floats_per_pair", "fused_form", "packed_forms", "packed_gradients"]
 
 Plain = Callable[..., tuple[Tensor, Tensor, Tensor]]
 
-_BLOCK_FLOATS = 2**18
-"""At most how many floats a block has, for all pairs: 1 MB in float32. A block has one row of a triangle at least."""
-
-
-def packed_size(d: int) -> int:
-    """The number of entries in the lower triangle of a d x d matrix, with its diagonal."""
-    return d * (d + 1) // 2
+_BLOCK_FLOATS = 2**19
+"""At most how many floats a block has, for all pairs: 2 MB in float32. A block has one row of a triangle at least."""
 
 
 def floats_per_pair(d: int, b: int) -> int:
@@ -60,70 +55,97 @@ def fused_form(
     return quadratic, squared_norm, factors
 
 
-class _Block:
-    """Neighboring units of the layer: whole rows of the packed triangles. Triangle k has rows k d to k d + d - 1."""
-
-    def __init__(self, row: Tensor, column: Tensor, start: int, device: torch.device) -> None:
-        """row, column [u]: where the units stand in the triangles; start: the place of the first in the layer.
-
-        Both are on the host, where their values can be read; the indices that come of them are on `device`.
-        """
-
-        def there(index: Tensor) -> Tensor:
-            return index.to(device, non_blocking=True)
-
-        self.units = slice(start, start + len(row))
-        self.rows, within_rows, row_starts = _counted(row)
-        self.columns, within_columns, column_starts = _counted(column)
-        self._row, self._row_starts = there(within_rows), there(row_starts)
-        self._column, self._column_starts = there(within_columns), there(column_starts)
-        self._by_row, self._by_column = there(torch.arange(len(row))), there(torch.argsort(column, stable=True))
-        self.diagonal = there((row == column).nonzero().squeeze(1))
-
-    def of_rows(self, values: Tensor) -> Tensor:
-        """Each unit's value of its row: [K d, N] -> [u, N]."""
-        return values[self.rows].index_select(0, self._row)
-
-    def of_columns(self, values: Tensor) -> Tensor:
-        """Each unit's value of its column: [K d, N] -> [u, N]."""
-        return values[self.columns].index_select(0, self._column)
-
-    def row_sums(self, units: Tensor) -> Tensor:
-        """[u, N] -> [rows, N]"""
-        return F.embedding_bag(self._by_row, units, self._row_starts, mode="sum")
-
-    def column_sums(self, units: Tensor) -> Tensor:
-        """[u, N] -> [columns, N]"""
-        return F.embedding_bag(self._by_column, units, self._column_starts, mode="sum")
-
-
-def _counted(index: Tensor) -> tuple[slice, Tensor, Tensor]:
-    """The range of an index [u], the index within it, and where each value of the range begins in sorted order."""
-    first, last = int(index.min()), int(index.max())
-    within = index - first
-    counts = torch.bincount(within)
-    return slice(first, last + 1), within, counts.cumsum(0) - counts
-
-
-@functools.lru_cache(maxsize=8)
-def _cached_blocks(d: int, factors: int, units: int, device: torch.device) -> list[_Block]:
-    """Blocks of at most `units` units, or of one row."""
-    row, column = torch.tril_indices(d, d)
-    first = d * torch.arange(factors)[:, None]
-    row, column = (row + first).flatten(), (column + first).flatten()
-    starts, ends = [0], torch.arange(1, d + 1).repeat(factors).cumsum(0).tolist()
-    for end, after in itertools.pairwise(ends):
-        if after - starts[-1] > units:
-            starts.append(end)
-    sizes = [stop - start for start, stop in zip(starts, [*starts[1:], ends[-1]], strict=True)]
-    return [_Block(r, c, s, device) for r, c, s in zip(row.split(sizes), column.split(sizes), starts, strict=True)]
-
-
-def _blocks(delta: Tensor) -> list[_Block]:
-    """The blocks of the factors for delta [P, K, d]."""
-    pairs, factors, d = delta.shape
+def _blocks(across: Tensor, d: int) -> list[Block]:
+    """The blocks of factors of d x d for across [K d, P]."""
+    side, pairs = across.shape
     # A power of two, so that nearby numbers of pairs share their blocks.
-    return _cached_blocks(d, factors, _BLOCK_FLOATS >> max(0, 2 * pairs - 1).bit_length(), delta.device)
+    return cached_blocks(d, side // d, _BLOCK_FLOATS >> max(0, 2 * pairs - 1).bit_length(), across.device)
+
+
+class Packed(NamedTuple):
+    """The forms of P pairs, and what their gradients need. N = 2 P: all pairs in one order, then all in the other."""
+
+    quadratic: Tensor
+    """[P]: sum |L_k^T delta_k|^2"""
+    trace: Tensor
+    """[P]: sum |L_k|_F^2"""
+    picked: Tensor
+    """[K d(d+1)/2, n]: the factors of the n columns that were asked for, packed"""
+    y: Tensor
+    """[K d, N]: L^T delta"""
+    slope: Tensor
+    """[K d, N]: the derivative of the diagonals"""
+    blocks: list[Tensor]
+    """The factors, packed; none without a gradient"""
+
+
+def packed_forms(
+    hidden: Tensor, weight: Tensor, bias: Tensor, across: Tensor, d: int, epsilon: float, columns: Tensor, keep: bool
+) -> Packed:
+    """hidden [h, N] through the layer, as K factors of d x d on across [K d, P]: each pair's delta is a column.
+
+    `columns` [n] are among the N. `keep`: gradients will be asked for.
+    """
+    side, pairs = across.shape
+    y, slope = across.new_zeros(side, 2 * pairs), across.new_empty(side, 2 * pairs)
+    twice = torch.cat([across, across], 1)  # `repeat` takes ten times as long
+    trace, picked, kept = across.new_zeros(pairs), across.new_empty(len(weight), len(columns)), []
+    for block in _blocks(across, d):
+        L = torch.addmm(bias[block.units, None], weight[block.units], hidden)  # [u, N]
+        raw = L.index_select(0, block.diagonal)
+        inner = torch.clamp(raw, 0, 1, out=slope[block.rows])
+        L.index_copy_(0, block.diagonal, raw.sub_(inner, alpha=0.5).mul_(inner).add_(epsilon))  # ReHU
+        spread = block.of_rows(twice).mul_(L)
+        y[block.columns] += block.column_sums(spread)
+        trace += torch.mul(L, L, out=spread).view(2 * len(L), pairs).sum(0)
+        if len(columns):
+            torch.index_select(L, 1, columns, out=picked[block.units])
+        if keep:
+            kept.append(L)
+    return Packed(y.square().view(2 * side, pairs).sum(0), trace, picked, y, slope, kept)
+
+
+def packed_gradients(
+    forms: Packed,
+    hidden: Tensor,
+    weight: Tensor,
+    across: Tensor,
+    d: int,
+    columns: Tensor,
+    grads: tuple[Tensor | None, Tensor | None, Tensor | None],
+    layer_needed: bool,
+) -> tuple[Tensor, Tensor | None, Tensor | None, Tensor]:
+    """The gradients of hidden, weight, bias and across from those of quadratic, trace and picked.
+
+    The layer's are a third of the work, so they are computed only if they are needed.
+    """
+    pairs, (grad_quadratic, grad_trace, grad_picked) = across.shape[1], grads
+    grad_y = torch.zeros_like(forms.y) if grad_quadratic is None else forms.y * _doubled(grad_quadratic)
+    times = None if grad_trace is None else _doubled(grad_trace)
+    twice = torch.cat([across, across], 1)
+    grad_hidden, grad_across = torch.zeros_like(hidden), torch.empty_like(across)
+    grad_weight, grad_bias = (torch.empty_like(weight), weight.new_empty(len(weight))) if layer_needed else (None, None)
+    for block, L in zip(_blocks(across, d), forms.blocks, strict=True):
+        spread = block.of_columns(grad_y)
+        grad_L = block.of_rows(twice).mul_(spread)
+        sums = block.row_sums(spread.mul_(L))
+        torch.sum(sums.view(len(sums), 2, pairs), 1, out=grad_across[block.rows])
+        if times is not None:
+            grad_L.addcmul_(L, times)
+        if grad_picked is not None:
+            grad_L.index_add_(1, columns, grad_picked[block.units])
+        grad_L.index_copy_(0, block.diagonal, grad_L.index_select(0, block.diagonal).mul_(forms.slope[block.rows]))
+        torch.addmm(grad_hidden, weight[block.units].T, grad_L, out=grad_hidden)
+        if grad_weight is not None and grad_bias is not None:
+            torch.mm(grad_L, hidden.T, out=grad_weight[block.units])
+            torch.sum(grad_L, 1, out=grad_bias[block.units])
+    return grad_hidden, grad_weight, grad_bias, grad_across
+
+
+def _doubled(grad: Tensor) -> Tensor:
+    """Twice a gradient [P], for both orders: [2 P]."""
+    grad = 2 * grad
+    return torch.cat([grad, grad])
 
 
 class _FusedForm(torch.autograd.Function):
@@ -139,101 +161,36 @@ class _FusedForm(torch.autograd.Function):
         differentiable: bool,
         plain: Plain,
     ) -> tuple[Tensor, Tensor, Tensor]:
-        pairs, both = len(delta), hidden.flatten(0, 1)  # [N, h], N = 2 P: the two orders of a pair are neighbors
-        across = delta.flatten(1).T.repeat_interleave(2, 1)  # [K d, N]
-        y, diagonal = torch.zeros_like(across), torch.empty_like(across)  # diagonal: before ReHU
-        squared_norm = delta.new_zeros(2 * pairs)
-        columns = _in_both_orders(rows)
-        picked = delta.new_empty(len(weight), len(columns))
-        kept = []
-        for block in _blocks(delta):
-            L = torch.addmm(bias[block.units, None], weight[block.units], both.T)  # [u, N]
-            diagonal[block.rows] = L.index_select(0, block.diagonal)
-            L.index_copy_(0, block.diagonal, rehu(diagonal[block.rows]) + epsilon)
-            spread = block.of_rows(across).mul_(L)
-            y[block.columns] += block.column_sums(spread)  # L^T delta
-            squared_norm += torch.mul(L, L, out=spread).sum(0)
-            picked[block.units] = L.index_select(1, columns)
-            if differentiable:
-                kept.append(L)
-        ctx.save_for_backward(hidden, weight, bias, delta, rows, across, y, diagonal, *kept)
+        pairs, factors, d = delta.shape
+        both = hidden.permute(2, 1, 0).reshape(hidden.shape[2], 2 * pairs)
+        across, columns = delta.flatten(1).T.contiguous(), in_both_orders(rows, pairs)
+        forms = packed_forms(both, weight, bias, across, d, epsilon, columns, differentiable)
+        ctx.save_for_backward(hidden, weight, bias, delta, rows, both, across, *forms[:5], *forms.blocks)
         ctx.set_materialize_grads(False)
         ctx.epsilon, ctx.plain = epsilon, plain
-        quadratic = y.square().sum(0)
-        factors = _unpacked(picked, *delta.shape[1:])
-        return _of_pairs(quadratic), _of_pairs(squared_norm), factors.view(len(rows), 2, *factors.shape[1:])
+        L = unpacked(forms.picked, factors, d)
+        return forms.quadratic, forms.trace, L.view(2, len(rows), factors, d, d).transpose(0, 1)
 
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor | None) -> tuple[Tensor | None, ...]:
-        saved = ctx.saved_tensors
-        with torch.autocast(saved[0].device.type, enabled=False):
+        hidden, weight, bias, delta, rows, both, across, *forms = ctx.saved_tensors
+        with torch.autocast(hidden.device.type, enabled=False):
             # Autograd enables gradients here only if a second derivative is wanted (create_graph).
             if torch.is_grad_enabled():
-                plain = functools.partial(ctx.plain, epsilon=ctx.epsilon, rows=saved[4])
-                found = plain_gradients(plain, saved[:4], ctx.needs_input_grad[:4], gradients)
-            else:
-                found = _fused_gradients(saved, ctx.needs_input_grad[1], *gradients)
-        return (*found, None, None, None, None)
-
-
-def _of_pairs(x: Tensor) -> Tensor:
-    """The sum over both orders: [..., 2 P] -> [..., P]."""
-    return x[..., ::2] + x[..., 1::2]
-
-
-def _in_both_orders(rows: Tensor) -> Tensor:
-    """Where both orders of the pairs `rows` [m] stand among all 2 P -> [2 m]."""
-    return torch.stack([2 * rows, 2 * rows + 1], 1).flatten()
-
-
-def _unpacked(packed: Tensor, factors: int, d: int) -> Tensor:
-    """[K d(d+1)/2, n] -> [n, K, d, d], 0 above the diagonal."""
-    L = packed.new_zeros(packed.shape[1], factors * d * d)
-    return L.index_copy_(1, _places(d, factors, packed.device), packed.T).view(len(L), factors, d, d)
-
-
-def _packed(L: Tensor) -> Tensor:
-    """[n, K, d, d] -> [K d(d+1)/2, n]"""
-    packed: Tensor = L.flatten(1).index_select(1, _places(L.shape[-1], L.shape[1], L.device)).T
-    return packed
-
-
-@functools.lru_cache(maxsize=8)
-def _places(d: int, factors: int, device: torch.device) -> Tensor:
-    """Where the entries of the packed triangles stand in their matrices."""
-    row, column = torch.tril_indices(d, d, device=device)
-    places: Tensor = (row * d + column + d * d * torch.arange(factors, device=device)[:, None]).flatten()
-    return places
-
-
-def _fused_gradients(
-    saved: tuple[Tensor, ...],
-    layer_needed: bool,
-    grad_quadratic: Tensor | None,
-    grad_norm: Tensor | None,
-    grad_factors: Tensor | None,
-) -> list[Tensor | None]:
-    """The gradients of hidden, weight, bias and delta. The layer's are a third of the work, so only where needed."""
-    hidden, weight, bias, delta, rows, across, y, diagonal, *kept = saved
-    grad_y = torch.zeros_like(y) if grad_quadratic is None else y * (2 * grad_quadratic).repeat_interleave(2)
-    times = None if grad_norm is None else (2 * grad_norm).repeat_interleave(2)
-    slope = rehu_slope(diagonal)
-    picked, columns = None if grad_factors is None else _packed(grad_factors.flatten(0, 1)), _in_both_orders(rows)
-    both = hidden.flatten(0, 1)
-    grad_both, grad_across = torch.zeros_like(both), torch.empty_like(across)
-    grad_weight, grad_bias = (torch.empty_like(weight), torch.empty_like(bias)) if layer_needed else (None, None)
-    for block, L in zip(_blocks(delta), kept, strict=True):
-        spread = block.of_columns(grad_y)
-        grad_L = block.of_rows(across).mul_(spread)
-        grad_across[block.rows] = block.row_sums(spread.mul_(L))
-        if times is not None:
-            grad_L.addcmul_(L, times)
-        if picked is not None:
-            grad_L.index_add_(1, columns, picked[block.units])
-        grad_L.index_copy_(0, block.diagonal, grad_L.index_select(0, block.diagonal) * slope[block.rows])
-        torch.addmm(grad_both, grad_L.T, weight[block.units], out=grad_both)
-        if grad_weight is not None and grad_bias is not None:
-            torch.mm(grad_L, both, out=grad_weight[block.units])
-            torch.sum(grad_L, 1, out=grad_bias[block.units])
-    grad_delta = _of_pairs(grad_across).T.reshape(delta.shape)
-    return [grad_both.view_as(hidden), grad_weight, grad_bias, grad_delta]
+                plain = functools.partial(ctx.plain, epsilon=ctx.epsilon, rows=rows)
+                found = plain_gradients(plain, (hidden, weight, bias, delta), ctx.needs_input_grad[:4], gradients)
+                return (*found, None, None, None, None)
+            *given, grad_L = gradients
+            grad_picked = None if grad_L is None else packed(grad_L.transpose(0, 1).flatten(0, 1))
+            grad_both, grad_weight, grad_bias, grad_across = packed_gradients(
+                Packed._make((*forms[:5], forms[5:])),
+                both,
+                weight,
+                across,
+                delta.shape[2],
+                in_both_orders(rows, len(delta)),
+                (*given, grad_picked),  # type: ignore[arg-type]
+                ctx.needs_input_grad[1],
+            )
+        grad_hidden = grad_both.view(hidden.shape[2], 2, len(delta)).permute(2, 1, 0)
+        return grad_hidden, grad_weight, grad_bias, grad_across.T.reshape(delta.shape), None, None, None, None
