@@ -17,8 +17,8 @@ __all__ = ["adam", "descend", "follow", "load_optimiser", "slow_copy"]
 
 Network = TypeVar("Network", bound=nn.Module)
 
-_Gathered = tuple[dict[str, Any], list[Tensor], list[Tensor], list[Tensor], list[Tensor]]
-"""A parameter group, its parameters, both moments and the steps."""
+_Gathered = tuple[dict[str, Any], list[Tensor], list[Tensor], list[Tensor], Tensor, tuple[Tensor, ...]]
+"""A parameter group, its parameters, both moments and the steps: as one tensor, and each as a view of it."""
 
 
 def adam(parameters: Iterable[Tensor], learning_rate: float, **options: object) -> torch.optim.Adam:
@@ -46,8 +46,8 @@ class _Adam(torch.optim.Adam):
             self._gathered = self._gather() if whole else None
             return result
         with torch.no_grad():
-            for group, parameters, first, second, steps in self._gathered:
-                torch._foreach_add_(steps, 1)
+            for group, parameters, first, second, counts, steps in self._gathered:
+                counts += 1
                 torch._fused_adam_(
                     parameters,
                     [p.grad for p in parameters if p.grad is not None],
@@ -66,15 +66,19 @@ class _Adam(torch.optim.Adam):
         return None
 
     def _gather(self) -> list[_Gathered]:
-        """Of each group, its parameters and their state."""
+        """Of each group, its parameters and their state. The steps become views of one tensor: one sum counts all."""
 
         def of(group: dict[str, Any], name: str) -> list[Tensor]:
             return [self.state[p][name] for p in group["params"]]
 
-        return [
-            (group, group["params"], of(group, "exp_avg"), of(group, "exp_avg_sq"), of(group, "step"))
-            for group in self.param_groups
-        ]
+        gathered = []
+        for group in self.param_groups:
+            counts = torch.stack(of(group, "step"))
+            steps = counts.unbind()
+            for parameter, step in zip(group["params"], steps, strict=True):
+                self.state[parameter]["step"] = step
+            gathered.append((group, group["params"], of(group, "exp_avg"), of(group, "exp_avg_sq"), counts, steps))
+        return gathered
 
 
 def descend(losses: Sequence[Loss], optimisers: Sequence[torch.optim.Optimizer]) -> None:
