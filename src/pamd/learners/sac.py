@@ -111,9 +111,9 @@ class Sac(Learner[SacConfig]):
         if not self.config.due(self.config.actor_every, step.updates):
             return []
         actor, log_prob = self.actor_loss(latents.fixed_features, latents.actor_z, generator)
-        descend([actor], [self.optimisers["actor"]])
         temperature = self.temperature_loss(log_prob)
-        descend([temperature], [self.optimisers["temperature"]])
+        # Neither loss has a gradient for what the other trains, so one backward pass gives both.
+        descend([actor, temperature], [self.optimisers["actor"], self.optimisers["temperature"]])
         return [actor, temperature]
 
     def actor_loss(self, features: Tensor, z: Tensor, generator: torch.Generator) -> tuple[Loss, Tensor]:
