@@ -32,6 +32,8 @@ PEERS: dict[str, dict[str, Any]] = {
     "SB3 SAC, our convolutions, optimize_memory_usage": {"extractor": "ours", "compact": True},
 }
 """The first one is the reference: what a user would write."""
+_NATURE_SIZE = 36
+"""The smallest picture that NatureCNN can read."""
 YARDSTICK = next(iter(PEERS))
 SCALES = {"cpu": ("joint", 10), "paper": ("joint", 2), "paper, sequential": ("sequential", 2)}
 """Schedule and decisions per repetition: an even number, because our actor learns in every second update."""
@@ -81,10 +83,11 @@ def measure(options: Options) -> Table:
         " runs with our allocator setting, which it does not have by itself.",
         "x decisions/s: decisions per second of wall time over those of SB3's SAC with our convolutions. x CPU: its"
         " processor time per decision over this row's.",
-        "our convolutions: the scale's four as plain layers, then a linear layer to d = 50 and LayerNorm, in SB3's SAC"
+        "our convolutions: those of the scale as plain layers, a linear layer to d = 50 and LayerNorm, in SB3's SAC"
         " once for the actor and once for the critic (and its target). Shared: one for both, which SB3 then trains by"
-        " the actor's loss alone. NatureCNN: SB3's own, with strides 4, 2, 1.",
-        "SB3 updates the actor at every update, ours (as in the paper) at every second one.",
+        " the actor's loss alone. NatureCNN: SB3's own, with strides 4, 2, 1; it requires 36 x 36 pixels.",
+        "SB3 updates the actor at every update, ours at every update at scale cpu and (as in the paper) at every second"
+        " one at paper scale.",
         "KB per transition: size of the replay's arrays divided by its capacity. optimize_memory_usage stores one"
         " observation per transition, and SB3 then cannot distinguish time limits from terminations.",
     )
@@ -128,6 +131,11 @@ def peer(config: TrainConfig, extractor: str, shared: bool = False, compact: boo
     return model.learn(size)
 
 
+def _peers_for(size: int) -> dict[str, dict[str, Any]]:
+    """The peers that can read pictures of `size` x `size`."""
+    return {title: given for title, given in PEERS.items() if given["extractor"] == "ours" or size >= _NATURE_SIZE}
+
+
 def _rows(name: str, options: Options) -> list[dict[str, Any]]:
     schedule, decisions = SCALES[name]
     scale = name.partition(",")[0]
@@ -136,7 +144,7 @@ def _rows(name: str, options: Options) -> list[dict[str, Any]]:
             method: stack.enter_context(_ours(method, scale, schedule, decisions, options.threads)) for method in OURS
         }
         config = configure(TASK, "sac", scale=scale)
-        for title, given in PEERS.items():
+        for title, given in _peers_for(config.env.size).items():
             model = peer(config, **given)
             stack.callback(model.get_env().close)
             contenders[title] = Contender(_learning(model, decisions), _bytes(model.replay_buffer))
