@@ -20,6 +20,7 @@ __all__ = ["INSTRUMENTS", "Instrument", "Measured", "instrument_figure", "instru
 
 Array = NDArray[np.float64]
 _RESAMPLES = 1_000
+_MARKERS = "osD^vPX"
 _FEWEST = 4
 """A task with fewer runs has no correlation."""
 
@@ -112,11 +113,11 @@ def instrument_table(comparison: Comparison, name: str, rng: np.random.Generator
         if not found:
             continue
         overall = [(one.values, one.returns) for one in found]
-        within = [one.within_method for one in found]
+        repeated = [one for one in found if len(set(one.methods)) < len(one.methods)]
+        within = [one.within_method for one in repeated]
         runs = sum(len(one.values) for one in found)
-        rows.append(
-            [instrument.name, instrument.says, *(_estimate(p, rng) for p in (overall, within)), len(found), runs]
-        )
+        estimates = [_estimate(pairs, rng) if pairs else None for pairs in (overall, within)]
+        rows.append([instrument.name, instrument.says, *estimates, len(found), runs])
     if not rows:
         return None
     heads = ["instrument", "meaning", "rank correlation with return", "within a method", "tasks", "runs"]
@@ -166,36 +167,53 @@ def instrument_figure(comparison: Comparison, path: Path) -> list[Path]:
     if not found:
         return []
     tasks = list(dict.fromkeys(one.task for measured in found.values() for one in measured))
-    shape = (len(tasks), len(found))
+    methods = sorted({name for measured in found.values() for one in measured for name in one.methods})
+    look = _look(methods)
+    high, wide = len(tasks), len(found)
     figure, places = pyplot.subplots(
-        *shape, figsize=(2.4 * shape[1] + 1, 2.1 * shape[0] + 1), layout="constrained", squeeze=False
+        high, wide, figsize=(2.4 * wide + 1, 2.1 * high + 1), layout="constrained", squeeze=False
     )
     for column, (instrument, measured) in enumerate(found.items()):
         by_task = {one.task: one for one in measured}
         for row, task in enumerate(tasks):
             axes = places[row][column]
-            _scatter(axes, by_task.get(task))
-            axes.set_xlabel(plain(instrument.name) if row == len(tasks) - 1 else "")
-            axes.set_ylabel(plain(f"{task}\nreturn") if column == 0 else "", fontsize=8)
-    _legend(figure, {name for measured in found.values() for one in measured for name in one.methods})
+            _scatter(axes, by_task.get(task), look)
+            axes.set_xlabel(plain(instrument.name), fontsize=8)
+            axes.set_ylabel(plain(f"{task.partition(' + ')[0]}\nreturn") if column == 0 else "", fontsize=8)
+    _legend(figure, look)
     return save_figure(figure, path)
 
 
-def _scatter(axes: Any, measured: Measured | None) -> None:
+def _look(methods: Sequence[str]) -> dict[str, tuple[str, str]]:
+    """The color and the marker of each method. Methods of the same color have different markers."""
+    taken: dict[str, int] = {}
+    look = {}
+    for name in methods:
+        hue = colour(name)
+        look[name] = (hue, _MARKERS[taken.get(hue, 0) % len(_MARKERS)])
+        taken[hue] = taken.get(hue, 0) + 1
+    return look
+
+
+def _scatter(axes: Any, measured: Measured | None, look: Mapping[str, tuple[str, str]]) -> None:
     axes.tick_params(labelsize=7)
     axes.grid(alpha=0.25)
     if measured is None:
         axes.set_visible(False)
         return
-    hues = [colour(method) for method in measured.methods]
-    axes.scatter(measured.values, measured.returns, s=12, c=hues, linewidths=0)
+    names = np.array(measured.methods)
+    for name in dict.fromkeys(measured.methods):
+        hue, marker = look[name]
+        chosen = names == name
+        axes.scatter(measured.values[chosen], measured.returns[chosen], s=16, c=hue, marker=marker, linewidths=0)
     axes.set_title(f"rank correlation {rank_correlation(measured.values, measured.returns):.2f}", fontsize=8)
 
 
-def _legend(figure: Any, methods: set[str]) -> None:
+def _legend(figure: Any, look: Mapping[str, tuple[str, str]]) -> None:
     from matplotlib.lines import Line2D
 
     handles = [
-        Line2D([], [], marker="o", linestyle="", color=colour(name), label=plain(name)) for name in sorted(methods)
+        Line2D([], [], marker=marker, linestyle="", color=hue, label=plain(name))
+        for name, (hue, marker) in look.items()
     ]
     figure.legend(handles=handles, loc="outside lower center", ncols=5, frameon=False, fontsize=8)
