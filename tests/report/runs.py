@@ -1,4 +1,4 @@
-"""Run directories as training writes them, in the present layout, from the configs of the committed demo."""
+"""Run directories as training writes them, in the present layout, from the configs of the first demo."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 
 from pamd.report.layout import parse_config
 
-DEMO = Path(__file__).parents[2] / "results" / "demo"
+DEMO = Path(__file__).parent / "first_demo"
 (PAMD,) = DEMO.glob("cheetah_run_dbc-det+pamd_s0_*")
 (PLAIN,) = DEMO.glob("cheetah_run_dbc-det_s0_*")
 
