@@ -25,7 +25,7 @@ from pamd.training.config import Runtime, TrainConfig, config_text, run_name
 
 # Everything that decides what the demo shows: the scale `cpu` on a task whose learning is plain to see.
 TASK, METHODS = "walker_stand", ("dbc-det", "dbc-det+pamd")
-DECISIONS, MOST = 15_000, 1000
+DECISIONS, MOST = 12_000, 1000
 """MOST: the largest return that the task allows."""
 OPTIONS = {
     "scale": "cpu",
@@ -36,13 +36,15 @@ OPTIONS = {
     "log_every": 100,
 }
 ROOT = Path("demo")
+_SHOWN = 5
+"""The newest returns in the live table."""
 ON_ONE_CORE = ("--threads", "1", "--no-tensorboard", "--video", "last")
 
 
 def main() -> int:
     console = Console()
     console.print(f"Training {' and '.join(METHODS)} on {TASK} from pixels, {DECISIONS:,} decisions each, in {ROOT}/.")
-    console.print("Press Ctrl-C to stop both. Run `make demo` again to continue.\n")
+    console.print("Press Ctrl-C to stop both agents. Run `make demo` again to continue.\n")
     ROOT.mkdir(exist_ok=True)
     started = time.monotonic()
     processes = {method: start(method) for method in METHODS}
@@ -97,12 +99,13 @@ def watch(processes: dict[str, subprocess.Popen[bytes]], runs: dict[str, Path], 
 
 def table(runs: dict[str, Path], first: dict[str, int], seconds: float) -> Table:
     """Progress, time left and returns; `first` holds the decisions of each run `seconds` ago."""
-    made = Table("agent", "decisions", "progress", "time left", "return at each evaluation (first: untrained)")
+    made = Table("agent", "decisions", "progress", "time left", "untrained", "newest returns")
     for method, run in runs.items():
         done = read_state(run).decisions
-        returns = " ".join(f"{row['return_mean']:.0f}" for row in read_log(run / "eval.jsonl").rows)
+        first_return, *returns = [f"{row['return_mean']:.0f}" for row in read_log(run / "eval.jsonl").rows] or [""]
         bar = ProgressBar(DECISIONS, done, width=20)
-        made.add_row(method, f"{done:,} / {DECISIONS:,}", bar, time_left(done, done - first[method], seconds), returns)
+        left = time_left(done, done - first[method], seconds)
+        made.add_row(method, f"{done:,} / {DECISIONS:,}", bar, left, first_return, " ".join(returns[-_SHOWN:]))
     return made
 
 
@@ -125,7 +128,7 @@ def show(runs: dict[str, Path], console: Console, minutes: float) -> None:
     written = page.build(list(runs.values()), ROOT / "report", title=f"Demo: {title}")
     console.print(f"\nDone in {minutes:.1f} minutes. Mean return on {TASK}:")
     console.print(f"  {'random actions':<14} {random_play:.0f}")
-    console.print(f"  {'at most':<14} {MOST}")
+    console.print(f"  {'maximum':<14} {MOST}")
     last = [sum(curve.returns[-1]) / len(curve.returns[-1]) for curve in curves]
     for curve, mean in zip(curves, last, strict=True):
         console.print(f"  {curve.method:<14} {mean:.0f} after {curve.decisions[-1]:,} decisions")
@@ -133,6 +136,7 @@ def show(runs: dict[str, Path], console: Console, minutes: float) -> None:
         f"{sum(mean > random_play for mean in last)} of {len(last)} agents did better than random actions. This does"
         " not show which method is better: each has one seed, a short budget and small networks.\n"
     )
+    console.print(f"Learning curves: {(ROOT / 'learning_curves.png').resolve()}", highlight=False, soft_wrap=True)
     console.print(f"Open the report with both videos: {written.resolve()}", highlight=False, soft_wrap=True)
 
 

@@ -153,3 +153,9 @@ def test_curves_with_other_evaluation_steps_share_a_grid(tmp_path: Path) -> None
 
 def test_counts_are_short() -> None:
     assert [short(n) for n in (60, 1234, 200_000, 1_000_000, 2_500_000)] == ["60", "1,234", "200k", "1M", "2.5M"]
+
+
+def test_a_scale_is_not_spelled_out_in_the_label(tmp_path: Path) -> None:
+    write_run(tmp_path, "dbc-det", learner__options__batch=64, scale="cpu")
+    write_run(tmp_path, "dbc-det", learner__options__batch=128, scale="smoke")
+    assert {column.label for column in compared(tmp_path).columns} == {"dbc-det"}

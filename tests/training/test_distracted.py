@@ -155,7 +155,7 @@ def test_preview(tmp_path: Path, videos: Path, capsys: pytest.CaptureFixture[str
     ("words", "says"),
     [
         (["train", "toy", *SMALL, "--distractor", "papervideo"], "Did you mean 'paper-video'"),
-        (["train", "toy", *SMALL, "--videos", "nowhere"], "name one"),
+        (["train", "toy", *SMALL, "--videos", "nowhere"], "require a distractor"),
         (["train", "toy", *SMALL, "--distractor", "video", "--videos", "nowhere"], "does not exist"),
         (["train", "toy", *SMALL, "--distractor", "noise", "--videos", "nowhere"], "shows no videos"),
         (["envs", "preview", "toy", "--set", "hue=1"], "name one"),

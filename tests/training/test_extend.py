@@ -16,7 +16,7 @@ from pamd.errors import CheckpointError, ConfigError, DtypeError, ResourceError,
 from pamd.replay import Replay
 from pamd.training import RunDirectory, Runtime, load, resume, train
 from pamd.training import threads as threads_module
-from pamd.training.threads import available_threads, oversubscribed, torch_threads
+from pamd.training.threads import available_threads, default_threads, oversubscribed, torch_threads
 
 
 @pytest.mark.parametrize("storage", ["memory", pytest.param("mmap", marks=pytest.mark.slow)])
@@ -178,3 +178,12 @@ def test_training_gives_the_threads_back(tmp_path: Path) -> None:
     before = torch.get_num_threads()
     train(toy(runtime=QUIET), tmp_path)
     assert torch.get_num_threads() == before
+
+
+@pytest.mark.parametrize(
+    ("task", "scale", "small"), [("toy", "cpu", True), ("state:cheetah_run", "state", True), ("toy", "paper", False)]
+)
+def test_small_observations_have_one_thread(task: str, scale: str, small: bool) -> None:
+    with torch_threads(2):
+        available = available_threads()
+        assert default_threads(pamd.configure(task, scale=scale).env) == (1 if small else available)

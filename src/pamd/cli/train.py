@@ -129,13 +129,17 @@ def evaluate(
     """
     from pamd.training import load
     from pamd.training.evaluate import evaluate as play
+    from pamd.training.threads import torch_threads
     from pamd.training.video import write_video
 
     if episodes < 1 or (seed is not None and seed < 0):
         raise ConfigError(f"eval: episodes must be at least 1 and seed at least 0, got {episodes} and {seed}")
     trained = load(run)
     config = trained.config
-    row, frames = play(trained.agent, config.env, config.seed if seed is None else seed, episodes, record=video)
+    with Display() as display:
+        display.say(f"playing {episodes} episodes of {config.env.task}")
+    with torch_threads(1):  # One observation at a time: more threads only wait for each other.
+        row, frames = play(trained.agent, config.env, config.seed if seed is None else seed, episodes, record=video)
     path = None
     if frames:
         path = trained.path / "video" / f"evaluated-{trained.checkpoint}.mp4"

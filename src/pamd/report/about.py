@@ -53,7 +53,7 @@ def _answer(found: dict[str, list[Finding]]) -> str:
         for one in sorted(group, key=lambda finding: not finding.decided):
             lines.append(f"<strong>{html.escape(one.headline)}</strong>: {html.escape(one.detail + where)}.")
     if not lines:
-        return _paragraph("None yet: no two methods have two finished seeds in common for a task and budget.")
+        return _paragraph("None yet: to compare two methods, both need two finished seeds on the same task and budget.")
     more = f"<li>{counted(len(lines) - _NAMED, 'more pair')}: see Statistics.</li>" if len(lines) > _NAMED else ""
     return f"<ul>{''.join(f'<li>{line}</li>' for line in lines[:_NAMED])}{more}</ul>"
 

@@ -81,14 +81,16 @@ def improvement(comparison: Comparison, scale: str, rng: np.random.Generator) ->
         if not settings:
             continue
         a, b = ([comparison.cells[setting, column].array for setting in settings] for column in (x, y))
-        found = estimate(probability_of_improvement, a, b, rng=rng, digits=2)
+        repeated = any(len(task) > 1 for task in (*a, *b))
+        found = estimate(probability_of_improvement, a, b, rng=rng, digits=2) if repeated else None
         runs = f"{sum(map(len, a))} and {sum(map(len, b))}"
         rows.append([f"{x.label} > {y.label}", ", ".join(s.name for s in settings), runs, found])
     if not rows:
         return None
     notes = [
         "Probability that a run of the first method scores higher than a run of the second; 0.5: neither is better."
-        " Intervals: 95%, bootstrap of runs within each task. An interval that contains 0.5 decides nothing. If a few"
+        " Intervals: 95%, bootstrap of runs within each task. An interval that contains 0.5 is inconclusive."
+        " Single runs have no probability. If a few"
         " seeds all agree, the interval is too narrow."
     ]
     columns = ["pair", "tasks", "runs", "probability"]

@@ -154,7 +154,8 @@ def _curves(comparison: Comparison, out: Path) -> str:
     )
     return (
         "<p class=note>Line: mean over seeds of the evaluation return. Band: one standard error. Thin line: some seeds"
-        " ended earlier. At each point a run counts with its latest evaluation, up to its last one.</p>"
+        " ended earlier. Each point uses the most recent evaluation of every run. A run is dropped after its last"
+        " one.</p>"
         "<noscript><p>This page draws its curves with JavaScript. figures/learning-curves.svg has the same curves.</p>"
         "</noscript>"
         '<div class=controls id=methods role=group aria-label="Methods"></div>'

@@ -51,7 +51,7 @@ def summary(comparison: Comparison, rng: np.random.Generator) -> Table:
     notes = [
         "Return: undiscounted return of the evaluation at the end of the budget; mean over n finished seeds ± one"
         " standard error. IQM (interquartile mean): mean of the middle half of the seeds, with a 95% bootstrap"
-        " interval, which is too narrow for few seeds. One seed has neither an error nor an interval.",
+        " interval, which is too narrow for few seeds. With one seed there is no standard error and no interval.",
         *(f"{cell.notice}." for cell in comparison.rows if cell.notice),
     ]
     if comparison.unreadable:

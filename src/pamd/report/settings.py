@@ -96,9 +96,12 @@ def columns_of(runs: Sequence[Run], groups: Mapping[str, Sequence[Path]]) -> lis
     labels = _labels_by_hand(runs, records, groups)
     unnamed = [index for index, label in enumerate(labels) if label is None]
     names = _names_with_fidelity(runs)
-    found = make_labels([names[index] for index in unnamed], [records[index] for index in unnamed])
-    for index, label in zip(unnamed, found, strict=True):
-        labels[index] = label
+    # A scale changes many options of a method. It is part of the setting, so it is not spelled out in labels.
+    for scale in dict.fromkeys(runs[index].config["scale"] for index in unnamed):
+        same = [index for index in unnamed if runs[index].config["scale"] == scale]
+        found = make_labels([names[index] for index in same], [records[index] for index in same])
+        for index, label in zip(same, found, strict=True):
+            labels[index] = label
     return [Column(str(label), run.curve.method, run.curve.fidelity) for label, run in zip(labels, runs, strict=True)]
 
 

@@ -38,7 +38,7 @@ class Runtime:
     device: str = "auto"
     """cpu, cuda, or auto: CUDA if it is available"""
     threads: int | None = None
-    """CPU threads of torch (default: all cores)"""
+    """CPU threads of torch (default: one for states and pictures of at most 48x48, else all cores)"""
     video: Literal["off", "last", "all"] = "last"
     """which evaluations are recorded as videos"""
     tensorboard: bool = True

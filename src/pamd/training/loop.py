@@ -20,7 +20,7 @@ from pamd.training.preflight import check_run
 from pamd.training.run import RunDirectory
 from pamd.training.session import Session, replay_plan
 from pamd.training.signals import Stop, stop_signals
-from pamd.training.threads import oversubscribed, torch_threads
+from pamd.training.threads import default_threads, oversubscribed, torch_threads
 from pamd.training.video import write_video
 from pamd.types import Batch
 
@@ -83,7 +83,8 @@ def _run(run: RunDirectory, observer: Observer) -> Path:
         return run.path
     if not run.new:
         check_run(run.config, run.path)
-    with run.locked(), torch_threads(run.config.runtime.threads) as threads:
+    wanted = run.config.runtime.threads or default_threads(run.config.env)
+    with run.locked(), torch_threads(wanted) as threads:
         session = _open(run, threads, observer)
         try:
             with stop_signals() as stop:

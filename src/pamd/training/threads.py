@@ -10,9 +10,13 @@ from pathlib import Path
 
 import torch
 
-__all__ = ["available_threads", "oversubscribed", "torch_threads"]
+from pamd.envs import EnvConfig
+
+__all__ = ["available_threads", "default_threads", "oversubscribed", "torch_threads"]
 
 _CGROUP = Path("/sys/fs/cgroup")
+_SMALL = 48
+"""The side of a small picture."""
 
 
 def available_threads() -> int:
@@ -22,6 +26,15 @@ def available_threads() -> int:
     if wanted.isdigit() and int(wanted) > 0:
         limits.append(int(wanted))
     return max(1, min(limits))
+
+
+def default_threads(env: EnvConfig) -> int:
+    """Return the threads of a run that names none: one for small observations, else all available ones.
+
+    At these sizes a second thread saves a tenth of the time on an idle machine, and costs a multiple on a busy one.
+    """
+    small = env.task.startswith("state:") or env.size <= _SMALL
+    return 1 if small else available_threads()
 
 
 @contextmanager
@@ -46,8 +59,8 @@ def oversubscribed(threads: int) -> str | None:
     if threads == 1 or load < 1.5 * cores:
         return None
     return (
-        f"threads: the load is {load:.1f} on {cores} cores, and this run uses {threads} threads; they wait for each"
-        " other. Use --threads 1"
+        f"threads: the load is {load:.1f} on {cores} cores, and this run uses {threads} threads, which wait"
+        " for the CPU. Use --threads 1"
     )
 
 
