@@ -7,6 +7,7 @@ from pathlib import Path
 
 from pamd import published
 from pamd.report import page
+from pamd.report.load import load_runs
 
 HERE = Path(__file__).parents[2]
 EVIDENCE = HERE / "results" / "evidence"
@@ -31,3 +32,14 @@ def test_the_tables_are_made_of_the_runs_and_the_text_quotes_them(tmp_path: Path
     ]
     assert len(quoted) == 4
     assert [number for number in quoted if number not in text] == []
+
+
+def test_the_page_quotes_the_runs_from_pixels_of_the_verdicts() -> None:
+    text = (HERE / "docs" / "evidence.md").read_text()
+    found = [
+        run
+        for run in load_runs([HERE / "results" / "verdicts" / "runs"])
+        if not run.curve.task.startswith("state:") and run.finished and run.seed < 2
+    ]
+    assert len(found) >= 10
+    assert [run.name for run in found if f"{run.score:.1f}" not in text] == []
