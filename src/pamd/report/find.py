@@ -23,7 +23,8 @@ def find_runs(path: Path) -> Iterator[Path | Unreadable]:
         found = list(_search(path, path, 0))
     except OSError as error:
         hint = nearest(path.name, _siblings(path))
-        raise RunError(f"{path} cannot be read: {error.strerror}" + (f"; near: {hint}" if hint else "")) from None
+        reason = f"{path} does not exist" if not path.exists() else f"{path} cannot be read: {error.strerror}"
+        raise RunError(reason + (f"; near: {hint}" if hint else "")) from None
     if not found:
         raise RunError(f"{path} is not a run directory and contains none: there is no config.json")
     yield from found
