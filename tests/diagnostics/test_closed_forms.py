@@ -18,9 +18,10 @@ from pamd.diagnostics.absorption import absorption
 from pamd.diagnostics.embedding import distortion, metric_of, relative_residual
 from pamd.diagnostics.ledger import Ledger
 from pamd.diagnostics.matching import parameters
-from pamd.diagnostics.pairings import classical_mds, nearest_rows, overlap, pca, rank_correlation, standardised_l2
+from pamd.diagnostics.pairings import classical_mds, nearest_rows, overlap, pca, standardised_l2
 from pamd.diagnostics.residuals import Curve
 from pamd.errors import ConfigError, ShapeError
+from pamd.ranks import rank_correlation
 from pamd.representation.meters import entropy_rank
 
 

@@ -9,8 +9,9 @@ import numpy as np
 import pytest
 from tests.report.runs import write_run
 
+from pamd.ranks import rank_correlation
 from pamd.report.aggregate import Comparison, compare
-from pamd.report.instruments import INSTRUMENTS, instrument_figure, instrument_table, measure, rank_correlation
+from pamd.report.instruments import INSTRUMENTS, instrument_figure, instrument_table, measure
 from pamd.report.load import load_runs
 from pamd.report.statistics import Estimate
 
@@ -37,13 +38,13 @@ def test_rank_correlation_shares_ranks_and_accepts_constants() -> None:
 
 
 def test_the_last_value_of_every_finished_run_counts(tmp_path: Path) -> None:
-    (found,) = measure(_runs(tmp_path), RANK)
+    (found,) = measure(_runs(tmp_path))[RANK]
     assert sorted(found.values) == [10, 11, 12, 13, 20, 21, 22, 23]
     assert sorted(found.returns) == [70, 80, 90, 100, 270, 280, 290, 300]
 
 
 def test_the_table_separates_methods_from_runs_of_a_method(tmp_path: Path) -> None:
-    table = instrument_table(_runs(tmp_path), "verdicts-toy", np.random.default_rng(0))
+    table = instrument_table(measure(_runs(tmp_path)), "verdicts-toy", np.random.default_rng(0))
     assert table is not None
     ((name, _, overall, within, tasks, runs),) = table.rows
     assert (name, tasks, runs) == ("rank", 1, 8)
@@ -56,11 +57,11 @@ def test_the_table_separates_methods_from_runs_of_a_method(tmp_path: Path) -> No
 def test_runs_without_meters_have_neither_table_nor_figure(tmp_path: Path) -> None:
     write_run(tmp_path / "runs")
     comparison = compare(load_runs([tmp_path / "runs"]))
-    assert instrument_table(comparison, "verdicts-toy", np.random.default_rng(0)) is None
-    assert instrument_figure(comparison, tmp_path / "figure") == []
+    assert instrument_table(measure(comparison), "verdicts-toy", np.random.default_rng(0)) is None
+    assert instrument_figure(measure(comparison), tmp_path / "figure") == []
 
 
 def test_the_figure_has_a_panel_for_every_instrument_and_task(tmp_path: Path) -> None:
-    svg, png = instrument_figure(_runs(tmp_path / "runs"), tmp_path / "figure")
+    svg, png = instrument_figure(measure(_runs(tmp_path / "runs")), tmp_path / "figure")
     assert png.stat().st_size > 1000
     assert svg.read_text().count('id="axes_') == 1

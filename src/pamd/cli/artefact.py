@@ -13,7 +13,6 @@ from pamd import durable, published
 from pamd.experiments import Experiment
 from pamd.report import page, results
 from pamd.report.aggregate import Comparison, compare_found
-from pamd.report.instruments import instrument_table
 from pamd.report.load import read_runs
 from pamd.report.verdicts import OUTCOMES, answers, verdict_table
 from pamd.table import Table
@@ -39,10 +38,9 @@ def write_artefact(
 
 
 def verdict_tables(experiment: Experiment, comparison: Comparison) -> list[Table]:
-    """Return the verdicts on the experiment's claims, one table per outcome, and the predictors of the return."""
+    """Return the verdicts on the experiment's claims, one table per outcome."""
     tables = []
     for outcome in OUTCOMES if experiment.claims else ():
         found = answers(comparison, experiment.claims, outcome, np.random.default_rng(0))
         tables += [verdict_table(found, experiment.claims, experiment.name, outcome)] if found else []
-    instruments = instrument_table(comparison, experiment.name, np.random.default_rng(0)) if experiment.claims else None
-    return [*tables, instruments] if instruments is not None else tables
+    return tables

@@ -12,7 +12,7 @@ import numpy as np
 from pamd.cli.artefact import verdict_tables, write_artefact
 from pamd.cli.console import print_text
 from pamd.cli.sweep import Execution, plan_jobs, print_plan, print_summary, run_jobs
-from pamd.cli.verdicts import EXACT, reproduce_exact, write_rungs
+from pamd.cli.verdicts import EXACT, reproduce_exact, write_and_print, write_instruments, write_rungs
 from pamd.configuration import Storage
 from pamd.durable import check_directory
 from pamd.errors import ConfigError, NoRunsError, UnknownNameError
@@ -20,7 +20,6 @@ from pamd.experiments import EXPERIMENTS, SCALES, Experiment
 from pamd.report import results
 from pamd.report.aggregate import Comparison
 from pamd.report.diagnostics import draw
-from pamd.report.instruments import instrument_figure
 from pamd.report.verdicts import OUTCOMES, Answer, answers
 from pamd.sweep import Job
 from pamd.sweep.state import read_state
@@ -67,6 +66,8 @@ def reproduce(
         rung: which parts of `verdicts` to run: exact, pixels, states, toy (default: all)
     """
     selection = {"tasks": tasks, "methods": methods, "seeds": seeds, "decisions": decisions, "storage": storage}
+    if scale not in SCALES:
+        raise UnknownNameError("scale of experiments", scale, SCALES)
     chosen = _select_experiments(name, rung)
     codes, found = [0], {}
     for one, full_name in chosen.items():
@@ -116,8 +117,6 @@ def _reproduce(
 
     `selection` holds the options of its runs.
     """
-    if scale not in SCALES:
-        raise UnknownNameError("scale of experiments", scale, SCALES)
     _check(experiment, plan, artefact_only, execution, [key for key, value in selection.items() if value])
     check_directory(out, "--out")
     print_text(f"{experiment.title}. It shows {experiment.shows}.")
@@ -171,10 +170,9 @@ def _write(
     table = results.summary(comparison, np.random.default_rng(0))
     print_text("\n".join([table.text(), *table.notes]))
     for table in verdict_tables(experiment, comparison):
-        table.write(out)
-        print_text("\n".join(["", table.title, table.text(), *table.notes]))
+        write_and_print(table, out)
     if experiment.claims:
-        instrument_figure(comparison, out / f"{experiment.name}-instruments")
+        write_instruments(comparison, experiment.name, out)
     finished = sum(run.finished for run in comparison.runs)
     print_text(f"{finished} of {len(planned)} runs finished; {out / 'results.json'} names them")
     return comparison

@@ -13,11 +13,13 @@ from pamd.cli.console import print_text
 from pamd.cli.progress import Steps
 from pamd.errors import NoRunsError
 from pamd.experiments.claims import CLAIMS
+from pamd.report.aggregate import Comparison
 from pamd.report.exact_verdicts import EXACT_DISTANCES, EXACT_OUTCOMES, exact_answers
+from pamd.report.instruments import instrument_figure, instrument_table, measure
 from pamd.report.verdicts import Answer, rung_table, verdict_table
 from pamd.table import Table
 
-__all__ = ["EXACT", "reproduce_exact", "write_rungs"]
+__all__ = ["EXACT", "reproduce_exact", "write_and_print", "write_instruments", "write_rungs"]
 
 EXACT = "exact"
 """The rung that is fitted, not trained."""
@@ -49,7 +51,7 @@ def reproduce_exact(scale: str, runs: Path, out: Path, *, plan: bool, artefact_o
     for outcome in EXACT_OUTCOMES:
         answers = exact_answers(cells, CLAIMS, outcome, np.random.default_rng(0))
         if answers:
-            _write(verdict_table(answers, CLAIMS, f"verdicts-{EXACT}", outcome, "log10 of the error"), out)
+            write_and_print(verdict_table(answers, CLAIMS, f"verdicts-{EXACT}", outcome, "log10 of the error"), out)
         found += answers
     return found
 
@@ -76,9 +78,19 @@ def write_rungs(rungs: Mapping[str, Sequence[Answer]], out: Path) -> None:
     """Write and print the table of all rungs that have an answer."""
     found = {name: answers for name, answers in rungs.items() if answers}
     if found:
-        _write(rung_table(found), out)
+        write_and_print(rung_table(found), out)
 
 
-def _write(table: Table, out: Path) -> None:
+def write_instruments(comparison: Comparison, name: str, out: Path) -> None:
+    """Write the table and the figure of which instrument predicts the return, and print the table."""
+    found = measure(comparison)
+    table = instrument_table(found, name, np.random.default_rng(0))
+    if table is not None:
+        write_and_print(table, out)
+        instrument_figure(found, out / table.name)
+
+
+def write_and_print(table: Table, out: Path) -> None:
+    """Write a table to `out`, and print it with its title and notes."""
     table.write(out)
     print_text("\n".join(["", table.title, table.text(), *table.notes]))

@@ -20,12 +20,13 @@ from pamd.config import check_whole
 from pamd.diagnostics.least_distortion import least_distortions
 from pamd.diagnostics.ledger import Ledger
 from pamd.diagnostics.matching import match
-from pamd.diagnostics.pairings import Array, rank_correlation
+from pamd.diagnostics.pairings import Array
 from pamd.diagnostics.source import Progress, quiet
 from pamd.diagnostics.space import Space, quotient, space_of
 from pamd.distances import DISTANCES
 from pamd.errors import ConfigError
 from pamd.exact import FiniteMDP
+from pamd.ranks import rank_correlation
 
 __all__ = ["Dimension", "Need", "dimension", "varied_mdps"]
 

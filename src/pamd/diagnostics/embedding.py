@@ -21,13 +21,14 @@ from torch.nn import functional as F
 from pamd import exact as truth
 from pamd.diagnostics.ledger import Ledger
 from pamd.diagnostics.matching import Head, match
-from pamd.diagnostics.pairings import Array, rank_correlation
+from pamd.diagnostics.pairings import Array
 from pamd.diagnostics.residuals import ENCODERS
 from pamd.diagnostics.source import Progress, quiet
 from pamd.diagnostics.space import Space, quotient, space_of
 from pamd.distances import DISTANCES, Distance
 from pamd.errors import ConfigError
 from pamd.exact import FiniteMDP
+from pamd.ranks import rank_correlation
 
 __all__ = ["Cell", "Exact", "distortion", "embed", "exact", "relative_residual", "standard_mdps"]
 

@@ -12,11 +12,12 @@ import torch
 from numpy.typing import NDArray
 
 from pamd.diagnostics import pairings
-from pamd.diagnostics.pairings import Array, nearest_rows, rank_correlation
+from pamd.diagnostics.pairings import Array, nearest_rows
 from pamd.diagnostics.source import Progress, quiet
 from pamd.diagnostics.states import States, play
 from pamd.distances import Distance, distance
 from pamd.errors import ShapeError
+from pamd.ranks import rank_correlation
 from pamd.representation.denoising import denoising_factor
 from pamd.training import Trained, load
 

@@ -17,7 +17,7 @@ import torch
 from torch import Tensor, nn
 
 from pamd.distances.derivatives import autocasts, needs_plain, plain_gradients
-from pamd.distances.packing import in_both_orders, packed, unpacked
+from pamd.distances.packing import columns_in_both_orders, packed, unpacked
 from pamd.distances.quadratic import QuadraticConfig
 from pamd.distances.triangular import Packed, packed_forms, packed_gradients
 
@@ -117,7 +117,9 @@ class _FusedHead(torch.autograd.Function):
         hidden_1 = torch.addmm(bias_1[:, None], weight_1, x.T).relu_()  # [h, N]
         hidden_2 = torch.addmm(bias_2[:, None], weight_2, hidden_1).relu_()
         across = (z - z_prime).T.contiguous()  # [d, P]
-        columns = in_both_orders(torch.empty(0, dtype=torch.long, device=z.device) if rows is None else rows, len(z))
+        columns = columns_in_both_orders(
+            torch.empty(0, dtype=torch.long, device=z.device) if rows is None else rows, len(z)
+        )
         forms = packed_forms(hidden_2, weight_3, bias_3, across, c.block, c.diagonal_epsilon, columns, keep)
         form = forms.quadratic + c.ridge * across.square().sum(0) if c.ridge else forms.quadratic  # eq:ridge
         total = forms.trace + c.trace_offset

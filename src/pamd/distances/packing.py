@@ -11,7 +11,7 @@ import itertools
 import torch
 from torch import Tensor
 
-__all__ = ["Block", "cached_blocks", "in_both_orders", "packed", "packed_size", "unpacked"]
+__all__ = ["Block", "cached_blocks", "columns_in_both_orders", "packed", "packed_size", "unpacked"]
 
 
 def packed_size(d: int) -> int:
@@ -78,7 +78,7 @@ def cached_blocks(d: int, factors: int, units: int, device: torch.device) -> lis
     return [Block(r, c, s, device) for r, c, s in zip(row.split(sizes), column.split(sizes), starts, strict=True)]
 
 
-def in_both_orders(rows: Tensor, pairs: int) -> Tensor:
+def columns_in_both_orders(rows: Tensor, pairs: int) -> Tensor:
     """Where both orders of the pairs `rows` [m] stand among all N = 2 P -> [2 m]."""
     return torch.cat([rows, rows + pairs])
 

@@ -19,7 +19,7 @@ import torch
 from torch import Tensor
 
 from pamd.distances.derivatives import needs_plain, plain_gradients
-from pamd.distances.packing import Block, cached_blocks, in_both_orders, packed, packed_size, unpacked
+from pamd.distances.packing import Block, cached_blocks, columns_in_both_orders, packed, packed_size, unpacked
 
 __all__ = ["Packed", "floats_per_pair", "fused_form", "packed_forms", "packed_gradients"]
 
@@ -163,7 +163,7 @@ class _FusedForm(torch.autograd.Function):
     ) -> tuple[Tensor, Tensor, Tensor]:
         pairs, factors, d = delta.shape
         both = hidden.permute(2, 1, 0).reshape(hidden.shape[2], 2 * pairs)
-        across, columns = delta.flatten(1).T.contiguous(), in_both_orders(rows, pairs)
+        across, columns = delta.flatten(1).T.contiguous(), columns_in_both_orders(rows, pairs)
         forms = packed_forms(both, weight, bias, across, d, epsilon, columns, differentiable)
         ctx.save_for_backward(hidden, weight, bias, delta, rows, both, across, *forms[:5], *forms.blocks)
         ctx.set_materialize_grads(False)
@@ -188,7 +188,7 @@ class _FusedForm(torch.autograd.Function):
                 weight,
                 across,
                 delta.shape[2],
-                in_both_orders(rows, len(delta)),
+                columns_in_both_orders(rows, len(delta)),
                 (*given, grad_picked),  # type: ignore[arg-type]
                 ctx.needs_input_grad[1],
             )

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from pamd.ranks import rank_correlation
 from pamd.report.aggregate import Comparison
 from pamd.report.figure import colour, page_style, plain, save_figure
 from pamd.report.logs import read_log
@@ -20,6 +21,7 @@ __all__ = ["INSTRUMENTS", "Instrument", "Measured", "instrument_figure", "instru
 
 Array = NDArray[np.float64]
 _RESAMPLES = 1_000
+_LOGS = ("train.jsonl", "eval.jsonl")
 _MARKERS = "osD^vPX"
 _FEWEST = 4
 """A task with fewer runs has no correlation."""
@@ -79,39 +81,36 @@ class Measured:
         return values, returns
 
 
-def measure(comparison: Comparison, instrument: Instrument) -> list[Measured]:
-    """The instrument's last value in every finished run that logs it, task by task."""
-    found = []
+def measure(comparison: Comparison) -> dict[Instrument, list[Measured]]:
+    """The last value of each instrument in every finished run that logs it, task by task."""
+    found: dict[Instrument, list[Measured]] = {}
     for setting in comparison.settings:
-        rows = [
-            (cell.column.label, value, run.score)
-            for cell in comparison.row(setting)
-            for run in cell.finished
-            if (value := _last(run.path, instrument)) is not None
-        ]
-        if len(rows) >= _FEWEST:
-            methods, values, returns = zip(*rows, strict=True)
-            found.append(Measured(setting.full_name, methods, np.array(values), np.array(returns)))
-    return found
+        finished = [(cell.column.label, run) for cell in comparison.row(setting) for run in cell.finished]
+        logs = [[row for name in _LOGS for row in read_log(run.path / name).rows] for _, run in finished]
+        for instrument in INSTRUMENTS:
+            rows = [
+                (label, value, run.score)
+                for (label, run), log in zip(finished, logs, strict=True)
+                if (value := _last(log, instrument)) is not None
+            ]
+            if len(rows) >= _FEWEST:
+                methods, values, returns = zip(*rows, strict=True)
+                measured = Measured(setting.full_name, methods, np.array(values), np.array(returns))
+                found.setdefault(instrument, []).append(measured)
+    return {instrument: found[instrument] for instrument in INSTRUMENTS if instrument in found}
 
 
-def _last(path: Path, instrument: Instrument) -> float | None:
-    values = [
-        value
-        for name in ("train.jsonl", "eval.jsonl")
-        for row in read_log(path / name).rows
-        if (value := instrument.read(row)) is not None and np.isfinite(value)
-    ]
+def _last(log: Sequence[Mapping[str, Any]], instrument: Instrument) -> float | None:
+    values = [value for row in log if (value := instrument.read(row)) is not None and np.isfinite(value)]
     return values[-1] if values else None
 
 
-def instrument_table(comparison: Comparison, name: str, rng: np.random.Generator) -> Table | None:
+def instrument_table(
+    instruments: Mapping[Instrument, Sequence[Measured]], name: str, rng: np.random.Generator
+) -> Table | None:
     """A row for each instrument that enough runs log; None if there is none."""
     rows: list[list[Value]] = []
-    for instrument in INSTRUMENTS:
-        found = measure(comparison, instrument)
-        if not found:
-            continue
+    for instrument, found in instruments.items():
         overall = [(one.values, one.returns) for one in found]
         repeated = [one for one in found if len(set(one.methods)) < len(one.methods)]
         within = [one.within_method for one in repeated]
@@ -143,27 +142,11 @@ def _estimate(pairs: Sequence[tuple[Array, Array]], rng: np.random.Generator) ->
     return Estimate(mean(pairs), float(low), float(high), 2)
 
 
-def rank_correlation(x: Array, y: Array) -> float:
-    """Spearman's rank correlation of x, y [R]; 0 if one of them is constant."""
-    a, b = _ranks(x), _ranks(y)
-    a, b = a - a.mean(), b - b.mean()
-    scale = float(np.sqrt((a**2).sum() * (b**2).sum()))
-    return float((a * b).sum()) / scale if scale else 0.0
-
-
-def _ranks(x: Array) -> Array:
-    """Ranks [R]. Equal values share their mean rank."""
-    _, inverse, counts = np.unique(x, return_inverse=True, return_counts=True)
-    last = np.cumsum(counts)
-    return np.asarray((last - (counts - 1) / 2)[inverse], dtype=np.float64)
-
-
 @page_style()
-def instrument_figure(comparison: Comparison, path: Path) -> list[Path]:
+def instrument_figure(found: Mapping[Instrument, Sequence[Measured]], path: Path) -> list[Path]:
     """A panel for each instrument and task: the return of every run against its last value. No runs: []."""
     from matplotlib import pyplot
 
-    found = {one: measured for one in INSTRUMENTS if (measured := measure(comparison, one))}
     if not found:
         return []
     tasks = list(dict.fromkeys(one.task for measured in found.values() for one in measured))

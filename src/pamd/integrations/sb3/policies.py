@@ -59,7 +59,7 @@ class LatentCNN(BaseFeaturesExtractor):
 
 
 class WithoutGradient(BaseFeaturesExtractor):
-    """Calls another network's extractor without gradient. It has no parameters of its own."""
+    """Runs the extractor of another network without gradient. Has no parameters itself."""
 
     def __init__(self, extractor: BaseFeaturesExtractor) -> None:
         super().__init__(extractor._observation_space, extractor.features_dim)
