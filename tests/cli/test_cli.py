@@ -200,3 +200,8 @@ def test_a_place_that_is_none_is_said_before_any_work(
     file.touch()
     assert main([word.replace("PLACE", str(file / "below")) for word in words]) == 2
     assert f"must be a directory, but {file} is a file" in capsys.readouterr().err
+
+
+def test_verdicts_check_the_scale_before_the_first_rung(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["reproduce", "verdicts", "--scale", "cpuu"]) == 2
+    assert "Did you mean 'cpu'" in capsys.readouterr().err
