@@ -12,6 +12,7 @@ from tests.training.runs import toy
 from pamd.experiments.claims import CLAIMS, Claim, Pair
 from pamd.report.aggregate import compare
 from pamd.report.exact_verdicts import exact_answers
+from pamd.report.forest import forest_figure
 from pamd.report.load import load_runs
 from pamd.report.statistics import holm, paired_difference, pooled_effect, student_quantile, student_tail
 from pamd.report.verdicts import answers, rung_table, verdict_table
@@ -92,6 +93,23 @@ def test_claims_name_arms_of_the_experiments() -> None:
     assert used <= labels
 
 
+def test_every_rung_but_the_exact_one_is_an_experiment() -> None:
+    from pamd.cli.verdicts import EXACT, RUNGS
+    from pamd.experiments import EXPERIMENTS
+
+    known = {name for name in EXPERIMENTS.names() if EXPERIMENTS.get(name).claims}
+    assert {f"verdicts-{rung}" for rung in RUNGS if rung != EXACT} == known
+
+
+def test_a_learner_without_a_metric_and_self_prediction_run_on_every_rung() -> None:
+    from pamd.experiments import EXPERIMENTS
+
+    for name in ("verdicts-toy", "verdicts-states", "verdicts-pixels"):
+        experiment = EXPERIMENTS.get(name)
+        for task in {arm.task for arm in experiment.arms}:
+            assert {"sac", "zp", "deepmdp"} <= {arm.label for arm in experiment.arms if arm.task == task}
+
+
 def _fits(distance: str, frozen: float, unseen: float) -> list[dict[str, object]]:
     """Ten fits of a distance: errors with fixed latents and on unseen pairs, with some noise."""
     rng = np.random.default_rng(len(distance))
@@ -115,14 +133,20 @@ def test_exact_fits_decide_by_unseen_pairs_and_c5_by_fixed_latents() -> None:
     assert c5.effect.mean == pytest.approx(2, abs=0.1)
 
 
-def test_the_table_of_rungs_leaves_what_a_rung_lacks_empty() -> None:
+def test_the_table_of_rungs_leaves_what_a_rung_lacks_empty(tmp_path: Path) -> None:
     cells = [*_fits("pamd", 1.0, 0.1), *_fits("l1", 5.0, 0.5), *_fits("mlp", 0.01, 0.05)]
     rng = np.random.default_rng(0)
     both = [
         answer for outcome in ("unseen pairs", "fixed latents") for answer in exact_answers(cells, CLAIMS, outcome, rng)
     ]
-    table = rung_table({"exact": both, "toy": both[:1]})
+    rungs = {"exact": both, "toy": both[:1]}
+    table = rung_table(rungs)
     assert table.columns == ["claim", "pair", "exact", "toy"]
     assert [row[0] for row in table.rows] == ["C1", "C5"]
     assert str(table.rows[0][3]).startswith("yes: ")
     assert table.rows[1][3] == ""
+    svg, png = forest_figure(rungs, tmp_path / "verdicts", {"exact": "log10 of the error", "toy": "return"})
+    drawn = svg.read_text("utf-8")
+    assert png.stat().st_size > 5_000
+    assert all(f"<!-- {text}" in drawn for text in ("exact", "toy", "difference in return", "dbc-det+pamd &gt; dbc-det"))
+    assert forest_figure({}, tmp_path / "none", {}) == []

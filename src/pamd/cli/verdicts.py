@@ -15,14 +15,17 @@ from pamd.errors import NoRunsError
 from pamd.experiments.claims import CLAIMS
 from pamd.report.aggregate import Comparison
 from pamd.report.exact_verdicts import EXACT_DISTANCES, EXACT_OUTCOMES, exact_answers
+from pamd.report.forest import forest_figure
 from pamd.report.instruments import instrument_figure, instrument_table, measure
 from pamd.report.verdicts import Answer, rung_table, verdict_table
 from pamd.table import Table
 
-__all__ = ["EXACT", "reproduce_exact", "write_and_print", "write_instruments", "write_rungs"]
+__all__ = ["EXACT", "RUNGS", "reproduce_exact", "write_and_print", "write_instruments", "write_rungs"]
 
 EXACT = "exact"
 """The rung that is fitted, not trained."""
+RUNGS = (EXACT, "toy", "states", "pixels")
+"""The rungs, from the cheapest task to the most realistic one. All but `exact` are experiments, `verdicts-RUNG`."""
 
 
 class Fits(NamedTuple):
@@ -34,6 +37,8 @@ class Fits(NamedTuple):
 
 _FITS = {"paper": Fits(10, 400), "cpu": Fits(10, 400), "smoke": Fits(2, 5)}
 _DIMENSION = 8
+_UNITS = {EXACT: "log10 of the error"}
+"""What differs on a rung, if it is not the return."""
 
 
 def reproduce_exact(scale: str, runs: Path, out: Path, *, plan: bool, artefact_only: bool) -> list[Answer]:
@@ -51,7 +56,7 @@ def reproduce_exact(scale: str, runs: Path, out: Path, *, plan: bool, artefact_o
     for outcome in EXACT_OUTCOMES:
         answers = exact_answers(cells, CLAIMS, outcome, np.random.default_rng(0))
         if answers:
-            write_and_print(verdict_table(answers, CLAIMS, f"verdicts-{EXACT}", outcome, "log10 of the error"), out)
+            write_and_print(verdict_table(answers, CLAIMS, f"verdicts-{EXACT}", outcome, _UNITS[EXACT]), out)
         found += answers
     return found
 
@@ -75,10 +80,12 @@ def _fit(size: Fits, place: Path, artefact_only: bool) -> Sequence[Any]:
 
 
 def write_rungs(rungs: Mapping[str, Sequence[Answer]], out: Path) -> None:
-    """Write and print the table of all rungs that have an answer."""
+    """Write and print the table of all rungs that have an answer, and draw their effects."""
     found = {name: answers for name, answers in rungs.items() if answers}
     if found:
-        write_and_print(rung_table(found), out)
+        table = rung_table(found)
+        write_and_print(table, out)
+        forest_figure(found, out / table.name, {rung: _UNITS.get(rung, "return") for rung in found})
 
 
 def write_instruments(comparison: Comparison, name: str, out: Path) -> None:

@@ -9,8 +9,8 @@ __all__ = ["EXPERIMENT"]
 
 DECISIONS = 4_000
 TASKS = ("cheetah_run", "walker_stand")
-PLAIN = ("sac", "deepmdp", "dbc-det", "dbc-det+pamd", "simsr", "simsr+pamd", "simsr+pamd-scaled")
-VIDEO = ("sac", "dbc-det", "dbc-det+pamd")
+PLAIN = ("sac", "zp", "deepmdp", "dbc-det", "dbc-det+pamd", "simsr", "simsr+pamd", "simsr+pamd-scaled")
+VIDEO = ("sac", "deepmdp", "dbc-det", "dbc-det+pamd")
 
 
 def _arm(task: str, method: str, distractor: str = "") -> Arm:

@@ -24,6 +24,7 @@ __all__ = [
     "Verdict",
     "answers",
     "decide",
+    "pairs_of",
     "rung_table",
     "verdict_table",
 ]
@@ -191,10 +192,16 @@ def verdict_table(
     return Table(name, f"Verdicts of {experiment}, by {outcome}", heads, rows, notes)
 
 
+def pairs_of(rungs: Mapping[str, Sequence[Answer]]) -> list[tuple[str, str]]:
+    """Every claim and pair that some rung answers, by claim."""
+    found = dict.fromkeys((answer.claim, answer.pair) for found in rungs.values() for answer in found)
+    return sorted(found, key=lambda key: key[0])
+
+
 def rung_table(rungs: Mapping[str, Sequence[Answer]]) -> Table:
     """Claims in rows, rungs in columns: verdict, effect, interval and paired seeds of the outcome that decides."""
     rows: list[list[Value]] = []
-    for key in dict.fromkeys((answer.claim, answer.pair) for found in rungs.values() for answer in found):
+    for key in pairs_of(rungs):
         cells = [next((a for a in found if (a.claim, a.pair) == key), None) for found in rungs.values()]
         rows.append([*key, *("" if cell is None else _summary(cell) for cell in cells)])
     note = (

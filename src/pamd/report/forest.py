@@ -1,0 +1,52 @@
+"""The effects behind the verdicts as one figure: a row for each pair of arms, a panel for each rung."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from pamd.report.figure import page_style, plain, save_figure
+from pamd.report.verdicts import Answer, Verdict, pairs_of
+
+__all__ = ["forest_figure"]
+
+_COLOURS: dict[Verdict, str] = {"yes": "#0072B2", "no": "#D55E00", "open": "#6e6e6e"}
+
+
+@page_style()
+def forest_figure(rungs: Mapping[str, Sequence[Answer]], path: Path, units: Mapping[str, str]) -> list[Path]:
+    """Draw every difference with its 95% interval. `units` holds what differs on a rung. No answers: []."""
+    from matplotlib import pyplot
+
+    keys = pairs_of(rungs)
+    if not keys:
+        return []
+    size = (2.6 * len(rungs) + 4.2, 0.27 * len(keys) + 1.3)
+    figure, places = pyplot.subplots(1, len(rungs), figsize=size, layout="constrained", sharey=True, squeeze=False)
+    for axes, (rung, found) in zip(places[0], rungs.items(), strict=True):
+        for answer in found:
+            _interval(axes, keys.index((answer.claim, answer.pair)), answer)
+        axes.axvline(0, color="#333333", linewidth=0.8)
+        axes.set_title(plain(rung))
+        axes.set_xlabel(plain(f"difference in {units[rung]}"), fontsize=8)
+        axes.tick_params(labelsize=8)
+        axes.grid(axis="x", alpha=0.25)
+    places[0][0].set_yticks(range(len(keys)), [plain(f"{pair}   {claim}") for claim, pair in keys])
+    places[0][0].invert_yaxis()
+    _legend(figure)
+    return save_figure(figure, path)
+
+
+def _interval(axes: Any, row: int, answer: Answer) -> None:
+    effect = answer.effect.interval()
+    hue = _COLOURS[answer.verdict]
+    axes.plot([effect.low, effect.high], [row, row], color=hue, linewidth=2, solid_capstyle="butt")
+    axes.plot(effect.value, row, color=hue, marker="o", markersize=5)
+
+
+def _legend(figure: Any) -> None:
+    from matplotlib.lines import Line2D
+
+    handles = [Line2D([], [], color=hue, marker="o", linewidth=2, label=name) for name, hue in _COLOURS.items()]
+    figure.legend(handles=handles, loc="outside lower center", ncols=3, frameon=False, fontsize=8)
