@@ -71,4 +71,15 @@ CLAIMS: tuple[Claim, ...] = (
     Claim("C7f", "all pairs of a batch are better than one permutation", (Pair("dbc-det (all pairs)", "dbc-det"),)),
     Claim("C7g", "a vector comparison is better than a scalar one", (Pair("dbc-det+coordinate", "dbc-det"),)),
     Claim("C7h", "LayerNorm matters", (Pair("dbc-det+pamd", "dbc-det+pamd (free)"),)),
+    Claim(
+        "C7i",
+        "at a reward weight of 1 - gamma, PAMD improves DBC-Det, and both improve on methods without a metric",
+        (
+            Pair("dbc-det+pamd (reward 1-gamma)", "dbc-det (reward 1-gamma)"),
+            Pair("dbc-det (reward 1-gamma)", "dbc-det"),
+            Pair("dbc-det+pamd (reward 1-gamma)", "deepmdp"),
+            Pair("dbc-det+pamd (reward 1-gamma)", "zp"),
+            Pair("dbc-det+pamd (reward 1-gamma)", "sac"),
+        ),
+    ),
 )

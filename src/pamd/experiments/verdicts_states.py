@@ -45,12 +45,13 @@ def _everywhere(task: str) -> tuple[Arm, ...]:
         _arm(task, "dbc-det+diagonal"),
         _arm(task, "dbc-det+adaptive-diagonal"),
         _arm(task, "dbc-det+pamd", "no trace", "method.distance.trace_normalised=false"),
+        _arm(task, "dbc-det+pamd", "reward 1-gamma", f"{_OPERATOR}.c_R=1-gamma"),
+        _arm(task, "dbc-det", "reward 1-gamma", f"{_OPERATOR}.c_R=1-gamma"),
     )
 
 
 def _extra(task: str) -> tuple[Arm, ...]:
     return (
-        _arm(task, "dbc-det+pamd", "reward 1-gamma", f"{_OPERATOR}.c_R=1-gamma"),
         _arm(task, "dbc-det+pamd", "ball", "method.latent_space=ball"),
         _arm(task, "dbc-det+pamd", "free", "method.latent_space=free"),
         _arm(task, "dbc-det+pamd-scaled"),
