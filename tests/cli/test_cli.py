@@ -13,7 +13,7 @@ from pamd.cli.main import main
 from pamd.methods import PIPELINES, names
 
 NAMED = ["sac", "deepmdp", "dbc", "dbc-det", "mico", "simsr", "simsr+pamd", "dbc-det+pamd", "simsr+mlp"]
-NAMED += ["dbc-normed", "rap", "dbc-det+diagonal", "simsr+adaptive-diagonal", "dbc-det+pamd-lowrank"]
+NAMED += ["dbc-unit+pamd", "dbc-normed", "rap", "dbc-det+diagonal", "simsr+adaptive-diagonal", "dbc-det+pamd-lowrank"]
 SMALL = ["--scale", "smoke", "--decisions", "60", "--threads", "1", "--no-tensorboard", "--device", "cpu"]
 
 
@@ -101,7 +101,7 @@ def test_the_family_is_one_table(capsys: pytest.CaptureFixture[str]) -> None:
     head, *rows = capsys.readouterr().out.splitlines()
     assert head.split() == ["method", "comparator", "target", "latent", "space", "model", "reward", "head", "citation"]
     by_name = {row.split()[0]: row for row in rows}
-    assert {*PIPELINES, "simsr+pamd", "dbc-det+pamd", "mico+pamd", "rap+pamd"} == by_name.keys()
+    assert {*PIPELINES, "simsr+pamd", "dbc-det+pamd", "dbc-unit+pamd", "mico+pamd", "rap+pamd"} == by_name.keys()
     for word in ("rap+pamd", "pamd", "rap", "layernorm", "gaussian", "of the state", "Chen & Pan 2022; PAMD"):
         assert word in by_name["rap+pamd"]
     assert "ball" in by_name["dbc-normed"]

@@ -1,4 +1,4 @@
-"""zp, dbc-normed and rap: records, and one target or loss of each against numbers from its formula."""
+"""zp, dbc-unit, dbc-normed and rap: records, and one target or loss of each against numbers from its formula."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from torch import Tensor, nn
 import pamd
 from pamd.config import differences
 from pamd.errors import ConfigError, ShapeError
-from pamd.methods import PIPELINES, OperatorPart, method
+from pamd.methods import PIPELINES, Fidelity, OperatorPart, method
 from pamd.types import Latents, Pairs
 
 D = 4
@@ -48,6 +48,14 @@ def test_the_loss_of_zp_is_half_the_squared_error_of_the_next_latent() -> None:
     errors = [predicted[i][k] - z_next[i, k].item() for i in range(len(obs)) for k in range(D)]
     expected = sum(error**2 for error in errors) / 2 / len(errors)
     assert losses.total.item() == pytest.approx(expected)
+
+
+@pytest.mark.parametrize("fidelity", ["paper", "released"])
+@pytest.mark.parametrize("comparator", ["", "+pamd", "+diagonal"])
+def test_dbc_unit_is_dbc_det_with_a_smaller_reward_weight(comparator: str, fidelity: Fidelity) -> None:
+    setting = ["operator.c_R=1-gamma"]
+    plain = method(f"dbc-det{comparator}", fidelity, settings=setting)
+    assert dataclasses.replace(plain, name=f"dbc-unit{comparator}") == method(f"dbc-unit{comparator}", fidelity)
 
 
 def test_dbc_normed_is_dbc_in_a_ball() -> None:

@@ -75,7 +75,15 @@ def _print_methods(console: Console, fidelity: Literal["paper", "released"], eve
     table = Table(title=f"fidelity: {fidelity}", title_justify="left", box=None, pad_edge=False)
     for column in ("method", "distance", "operator", "pairs", "latents", "transition"):
         table.add_column(column, no_wrap=True)
-    named = [*PIPELINES, "dbc-det+pamd", "simsr+pamd", "simsr+mlp", "dbc-det+diagonal", "simsr+adaptive-diagonal"]
+    named = [
+        *PIPELINES,
+        "dbc-det+pamd",
+        "dbc-unit+pamd",
+        "simsr+pamd",
+        "simsr+mlp",
+        "dbc-det+diagonal",
+        "simsr+adaptive-diagonal",
+    ]
     for name in names() if every else [*named, "dbc-det+pamd-lowrank"]:
         made = method(name, fidelity)
         distance, operator = made.distance, made.operator

@@ -76,6 +76,7 @@ CLAIMS: tuple[Claim, ...] = (
         "at a reward weight of 1 - gamma, PAMD improves DBC-Det, and both improve on methods without a metric",
         (
             Pair("dbc-det+pamd (reward 1-gamma)", "dbc-det (reward 1-gamma)"),
+            Pair("dbc-det+pamd (reward 1-gamma)", "dbc-det+diagonal (reward 1-gamma)"),
             Pair("dbc-det (reward 1-gamma)", "dbc-det"),
             Pair("dbc-det+pamd (reward 1-gamma)", "deepmdp"),
             Pair("dbc-det+pamd (reward 1-gamma)", "zp"),

@@ -45,8 +45,10 @@ def _everywhere(task: str) -> tuple[Arm, ...]:
         _arm(task, "dbc-det+diagonal"),
         _arm(task, "dbc-det+adaptive-diagonal"),
         _arm(task, "dbc-det+pamd", "no trace", "method.distance.trace_normalised=false"),
-        _arm(task, "dbc-det+pamd", "reward 1-gamma", f"{_OPERATOR}.c_R=1-gamma"),
-        _arm(task, "dbc-det", "reward 1-gamma", f"{_OPERATOR}.c_R=1-gamma"),
+        *(
+            _arm(task, method, "reward 1-gamma", f"{_OPERATOR}.c_R=1-gamma")
+            for method in ("dbc-det", "dbc-det+diagonal", "dbc-det+pamd")
+        ),
     )
 
 

@@ -102,6 +102,17 @@ def _dbc_det(fidelity: Fidelity) -> Method:
     )
 
 
+def _dbc_unit(fidelity: Fidelity) -> Method:
+    """`dbc-det` with a reward weight of 1 - gamma: for rewards in [0, 1] every target is in [0, 1].
+
+    A trace-normalized distance can reach such targets. docs/evidence.md compares it with `dbc-det`.
+    """
+    made = _dbc_det(fidelity)
+    assert made.operator is not None
+    options = dataclasses.replace(made.operator.options, c_R="1-gamma")
+    return dataclasses.replace(made, name="dbc-unit", operator=dataclasses.replace(made.operator, options=options))
+
+
 def _mico(fidelity: Fidelity) -> Method:
     return _independent_side(
         fidelity,
@@ -173,6 +184,7 @@ PIPELINES: dict[str, Pipeline] = {
     "deepmdp": Pipeline(_deepmdp, "dbc", "Gelada et al. 2019"),
     "dbc": Pipeline(_dbc, "dbc", "Zhang et al. 2021"),
     "dbc-det": Pipeline(_dbc_det, "dbc", "Zhang et al. 2021"),
+    "dbc-unit": Pipeline(_dbc_unit, "dbc", "this package"),
     "dbc-normed": Pipeline(_dbc_normed, "dbc", "Kemertas & Aumentado-Armstrong 2021"),
     "mico": Pipeline(_mico, "independent", "Castro et al. 2021"),
     "simsr": Pipeline(_simsr, "independent", "Zang et al. 2022"),
