@@ -1,17 +1,21 @@
-"""Write the tables of docs/evidence.md anew from the runs in results/verdicts: `python docs/evidence.py`.
+"""Write the tables of docs/evidence.md from the runs in results/verdicts: `python docs/evidence.py`.
 
-`pamd reproduce verdicts --artefact-only --runs results/verdicts --out results/verdicts/tables` makes them first.
+`pamd reproduce verdicts --artefact-only --runs results/verdicts/runs --out results/verdicts/tables` makes the tables.
 """
 
 from __future__ import annotations
 
 import csv
+import json
 import re
 from collections.abc import Sequence
 from pathlib import Path
 
 HERE = Path(__file__).parent
+RUNS = HERE.parent / "results" / "verdicts" / "runs"
 TABLES = HERE.parent / "results" / "verdicts" / "tables"
+PREFIXES = {"toy": "toy-*", "states": "state-*", "pixels": "[!st]*_*"}
+"""The names of the run directories of each rung."""
 
 
 def main() -> None:
@@ -30,14 +34,53 @@ def filled(text: str) -> str:
 
 
 def markdown(name: str) -> str:
-    """A CSV file of results/verdicts/tables as a Markdown table."""
-    with (TABLES / f"{name}.csv").open(encoding="utf-8", newline="") as file:
-        heads, *rows = list(csv.reader(file))
-    return "".join(f"| {' | '.join(map(_escaped, row))} |\n" for row in (heads, _rule(heads), *rows))
+    """A CSV file of results/verdicts/tables, or the cost of the runs, as a Markdown table."""
+    if name == "cost":
+        heads, rows = ["rung", "runs", "core-hours"], _cost()
+    else:
+        with (TABLES / f"{name}.csv").open(encoding="utf-8", newline="") as file:
+            heads, *rows = list(csv.reader(file))
+    return "".join(f"| {' | '.join(map(_escaped, row))} |\n" for row in _readable(heads, rows))
 
 
-def _rule(heads: Sequence[str]) -> list[str]:
-    return ["---"] * len(heads)
+def _readable(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> list[list[str]]:
+    """The table with its rule. A value with its interval, or a mean with its error, is one column."""
+    table: list[list[str]] = [[], [], *([] for _ in rows)]
+    for column, head in enumerate(heads):
+        if head.endswith((" low", " high", " standard error", " n")):
+            continue
+        interval = f"{head} low" in heads
+        mean = head.removesuffix(" mean")
+        table[0].append(mean.replace(" + gaussian noise (8k)", "").replace("state:", "").replace(" (4k)", ""))
+        table[1].append("---")
+        for cells, row in zip(table[2:], rows, strict=True):
+            value = _number(row[column])
+            if interval and value:
+                value += f" [{_number(row[column + 1])}, {_number(row[column + 2])}]"
+            elif mean != head and row[column + 1]:
+                value += f" ± {_number(row[column + 1])}"
+            cells.append(value)
+    return table
+
+
+def _number(cell: str) -> str:
+    """A number with the digits that matter; any other text as it is."""
+    try:
+        value = float(cell)
+    except ValueError:
+        return cell.removesuffix(" (paper fidelity)")
+    if value == int(value):
+        return str(int(value))
+    return f"{value:.0f}" if abs(value) >= 10 else f"{value:.2f}"
+
+
+def _cost() -> list[list[str]]:
+    """The hours of one core that the runs of each rung took; two ran at a time, with one thread each."""
+    rows = []
+    for rung, pattern in PREFIXES.items():
+        found = [json.loads(path.read_text())["seconds"] for path in RUNS.glob(f"{pattern}/status.json")]
+        rows.append([rung, str(len(found)), f"{sum(found) / 3600:.1f}"])
+    return rows
 
 
 def _escaped(cell: str) -> str:

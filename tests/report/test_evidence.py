@@ -1,26 +1,33 @@
-"""The evidence in results/ agrees with its run directories and with its page."""
+"""The evidence in results/ agrees with its run directories and with its pages."""
 
 from __future__ import annotations
 
 import csv
+import importlib.util
 from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
 
 from pamd import published
+from pamd.cli.reproduce import reproduce
 from pamd.report import page
 from pamd.report.load import load_runs
 
 HERE = Path(__file__).parents[2]
 EVIDENCE = HERE / "results" / "evidence"
+VERDICTS = HERE / "results" / "verdicts"
 
 
-def test_the_tables_are_made_of_the_runs_and_the_text_quotes_them(tmp_path: Path) -> None:
+def test_the_tables_of_the_earlier_runs_are_made_of_them_and_the_text_quotes_them(tmp_path: Path) -> None:
     beside = [row for name in ("table1", "fig1-independent") for row in published.load(name)]
     page.build([EVIDENCE / "runs"], tmp_path, published=beside)
     tables = sorted((EVIDENCE / "tables").glob("*.csv"))
     assert tables
     for table in tables:
         assert (tmp_path / "tables" / table.name).read_text() == table.read_text()
-    text = (HERE / "docs" / "evidence.md").read_text()
+    text = (HERE / "docs" / "earlier-runs.md").read_text()
     with (EVIDENCE / "tables" / "returns-cpu.csv").open() as file:
         rows = list(csv.DictReader(file))
     names = [column.removesuffix(" mean") for column in rows[0] if column.endswith(" mean")]
@@ -34,12 +41,40 @@ def test_the_tables_are_made_of_the_runs_and_the_text_quotes_them(tmp_path: Path
     assert [number for number in quoted if number not in text] == []
 
 
-def test_the_page_quotes_the_runs_from_pixels_of_the_verdicts() -> None:
-    text = (HERE / "docs" / "evidence.md").read_text()
-    found = [
-        run
-        for run in load_runs([HERE / "results" / "verdicts" / "runs"])
-        if not run.curve.task.startswith("state:") and run.finished
+def test_the_tables_of_the_verdicts_are_made_of_their_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("matplotlib.figure.Figure.savefig", _empty_picture)  # Only the tables are compared.
+    reproduce("verdicts", artefact_only=True, runs=VERDICTS / "runs", out=tmp_path)
+    committed = {path.relative_to(VERDICTS / "tables") for path in (VERDICTS / "tables").rglob("*.csv")}
+    assert committed == {path.relative_to(tmp_path) for path in tmp_path.rglob("*.csv")}
+    differing = [
+        name for name in committed if (tmp_path / name).read_text() != (VERDICTS / "tables" / name).read_text()
     ]
-    assert len(found) >= 10
-    assert [run.name for run in found if f"{run.score:.1f}" not in text] == []
+    assert differing == []
+
+
+def _empty_picture(_: Any, path: Path, **options: object) -> None:
+    path.write_text("<svg></svg>")
+
+
+def test_the_page_shows_the_tables_of_the_verdicts() -> None:
+    text = (HERE / "docs" / "evidence.md").read_text()
+    assert "<!-- table verdicts -->" in text
+    assert _builder().filled(text) == text
+
+
+def _builder() -> ModuleType:
+    spec = importlib.util.spec_from_file_location("evidence", HERE / "docs" / "evidence.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_every_run_of_the_verdicts_is_finished() -> None:
+    runs = load_runs([VERDICTS / "runs"])
+    assert [run.name for run in runs if not run.finished] == []
+    states = [run for run in runs if run.curve.task.startswith("state:")]
+    pixels = [run for run in runs if not run.curve.task.startswith(("state:", "toy:"))]
+    assert len(states) >= 140
+    assert len(pixels) >= 40

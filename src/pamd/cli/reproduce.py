@@ -12,7 +12,15 @@ import numpy as np
 from pamd.cli.artefact import verdict_tables, write_artefact
 from pamd.cli.console import print_text
 from pamd.cli.sweep import Execution, plan_jobs, print_plan, print_summary, run_jobs
-from pamd.cli.verdicts import EXACT, RUNGS, reproduce_exact, write_and_print, write_instruments, write_rungs
+from pamd.cli.verdicts import (
+    DEFAULT_RUNGS,
+    EXACT,
+    RUNGS,
+    reproduce_exact,
+    write_and_print,
+    write_instruments,
+    write_rungs,
+)
 from pamd.configuration import Storage
 from pamd.durable import check_directory
 from pamd.errors import ConfigError, NoRunsError, UnknownNameError
@@ -63,7 +71,7 @@ def reproduce(
         out: directory of the artefact (default: RUNS/artefacts/NAME-SCALE)
         plan: only print the runs and a forecast of time, memory and disk
         artefact_only: do not train; write the artefact from the existing run directories
-        rung: which parts of `verdicts` to run: exact, toy, states, pixels (default: all)
+        rung: which parts of `verdicts` to run: exact, toy, states, pixels, paper (default: all but paper)
     """
     selection = {"tasks": tasks, "methods": methods, "seeds": seeds, "decisions": decisions, "storage": storage}
     if scale not in SCALES:
@@ -97,7 +105,7 @@ def _select_experiments(name: str, rungs: Sequence[str]) -> dict[str, str]:
     for rung in rungs:
         if rung not in RUNGS:
             raise UnknownNameError("rung", rung, RUNGS)
-    return {rung: f"{VERDICTS}-{rung}" for rung in RUNGS if not rungs or rung in rungs}
+    return {rung: f"{VERDICTS}-{rung}" for rung in RUNGS if rung in (rungs or DEFAULT_RUNGS)}
 
 
 def _reproduce(

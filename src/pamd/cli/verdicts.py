@@ -20,12 +20,14 @@ from pamd.report.instruments import instrument_figure, instrument_table, measure
 from pamd.report.verdicts import Answer, rung_table, verdict_table
 from pamd.table import Table
 
-__all__ = ["EXACT", "RUNGS", "reproduce_exact", "write_and_print", "write_instruments", "write_rungs"]
+__all__ = ["DEFAULT_RUNGS", "EXACT", "RUNGS", "reproduce_exact", "write_and_print", "write_instruments", "write_rungs"]
 
 EXACT = "exact"
 """The rung that is fitted, not trained."""
-RUNGS = (EXACT, "toy", "states", "pixels")
+RUNGS = (EXACT, "toy", "states", "pixels", "paper")
 """The rungs, from the cheapest task to the most realistic one. All but `exact` are experiments, `verdicts-RUNG`."""
+DEFAULT_RUNGS = RUNGS[:-1]
+"""What runs if no rung is named. The rung `paper` would take years on two cores."""
 
 
 class Fits(NamedTuple):

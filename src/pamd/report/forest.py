@@ -25,24 +25,36 @@ def forest_figure(rungs: Mapping[str, Sequence[Answer]], path: Path, units: Mapp
     size = (2.6 * len(rungs) + 4.2, 0.27 * len(keys) + 1.3)
     figure, places = pyplot.subplots(1, len(rungs), figsize=size, layout="constrained", sharey=True, squeeze=False)
     for axes, (rung, found) in zip(places[0], rungs.items(), strict=True):
+        edge = _edge(found)
         for answer in found:
-            _interval(axes, keys.index((answer.claim, answer.pair)), answer)
+            _interval(axes, keys.index((answer.claim, answer.pair)), answer, edge)
+        axes.set_xlim(-edge, edge)
         axes.axvline(0, color="#333333", linewidth=0.8)
         axes.set_title(plain(rung))
         axes.set_xlabel(plain(f"difference in {units[rung]}"), fontsize=8)
         axes.tick_params(labelsize=8)
         axes.grid(axis="x", alpha=0.25)
-    places[0][0].set_yticks(range(len(keys)), [plain(f"{pair}   {claim}") for claim, pair in keys])
+    places[0][0].set_yticks(range(len(keys)), [plain(f"{claim}: {pair}") for claim, pair in keys])
     places[0][0].invert_yaxis()
     _legend(figure)
     return save_figure(figure, path)
 
 
-def _interval(axes: Any, row: int, answer: Answer) -> None:
+def _edge(found: Sequence[Answer]) -> float:
+    """The end of the axis, on both sides. A few very wide intervals do not make all others unreadable."""
+    ends = sorted(max(abs(effect.low), abs(effect.high)) for effect in (answer.effect.interval() for answer in found))
+    return 1.1 * max(ends[3 * (len(ends) - 1) // 4], *(abs(answer.effect.mean) for answer in found), 1e-9)
+
+
+def _interval(axes: Any, row: int, answer: Answer, edge: float) -> None:
+    """An effect with its interval; an arrow where the interval leaves the axis."""
     effect = answer.effect.interval()
     hue = _COLOURS[answer.verdict]
-    axes.plot([effect.low, effect.high], [row, row], color=hue, linewidth=2, solid_capstyle="butt")
+    axes.plot([max(effect.low, -edge), min(effect.high, edge)], [row, row], color=hue, lw=2, solid_capstyle="butt")
     axes.plot(effect.value, row, color=hue, marker="o", markersize=5)
+    for end, marker in ((effect.low, "<"), (effect.high, ">")):
+        if abs(end) > edge:
+            axes.plot(edge if end > 0 else -edge, row, color=hue, marker=marker, markersize=6, clip_on=False)
 
 
 def _legend(figure: Any) -> None:
