@@ -42,17 +42,18 @@ def forest_figure(rungs: Mapping[str, Sequence[Answer]], path: Path, units: Mapp
 
 def _edge(found: Sequence[Answer]) -> float:
     """The end of the axis, on both sides. A few very wide intervals do not make all others unreadable."""
-    ends = sorted(max(abs(effect.low), abs(effect.high)) for effect in (answer.effect.interval() for answer in found))
-    return 1.1 * max(ends[3 * (len(ends) - 1) // 4], *(abs(answer.effect.mean) for answer in found), 1e-9)
+    effects = [answer.effect for answer in found]
+    ends = sorted(abs(effect.mean) + effect.half_width() for effect in effects)
+    return 1.1 * max(ends[3 * (len(ends) - 1) // 4], *(abs(effect.mean) for effect in effects), 1e-9)
 
 
 def _interval(axes: Any, row: int, answer: Answer, edge: float) -> None:
     """An effect with its interval; an arrow where the interval leaves the axis."""
-    effect = answer.effect.interval()
+    mean, half = answer.effect.mean, answer.effect.half_width()
     hue = _COLOURS[answer.verdict]
-    axes.plot([max(effect.low, -edge), min(effect.high, edge)], [row, row], color=hue, lw=2, solid_capstyle="butt")
-    axes.plot(effect.value, row, color=hue, marker="o", markersize=5)
-    for end, marker in ((effect.low, "<"), (effect.high, ">")):
+    axes.plot([max(mean - half, -edge), min(mean + half, edge)], [row, row], color=hue, lw=2, solid_capstyle="butt")
+    axes.plot(mean, row, color=hue, marker="o", markersize=5)
+    for end, marker in ((mean - half, "<"), (mean + half, ">")):
         if abs(end) > edge:
             axes.plot(edge if end > 0 else -edge, row, color=hue, marker=marker, markersize=6, clip_on=False)
 

@@ -188,8 +188,12 @@ class Effect:
 
     def interval(self, level: float = 0.95) -> Estimate:
         """Return the effect with Student's t interval."""
-        reach = student_quantile(0.5 + level / 2, self.degrees) * self.error
-        return Estimate(self.mean, self.mean - reach, self.mean + reach)
+        half = self.half_width(level)
+        return Estimate(self.mean, self.mean - half, self.mean + half)
+
+    def half_width(self, level: float = 0.95) -> float:
+        """Return half the width of Student's t interval."""
+        return student_quantile(0.5 + level / 2, self.degrees) * self.error
 
     @property
     def p_value(self) -> float:
