@@ -45,14 +45,14 @@ def curves(comparison: Comparison, path: Path) -> list[Path]:
     wide = min(math.ceil(math.sqrt(count)), _WIDE)
     high = -(-count // wide)
     figure, places = pyplot.subplots(
-        high, wide, figsize=(max(4.6 * wide, 6.4), 3.6 * high), layout="constrained", squeeze=False
+        high, wide, figsize=(max(4.6 * wide, 6.4), 3.2 * high), layout="constrained", squeeze=False
     )
     for axes, setting in zip(places.flat, comparison.settings, strict=False):
         for cell in comparison.row(setting):
             _draw(axes, cell, *look[cell.column])
         axes.set_title(plain(setting.label), fontsize=9, wrap=True)
         axes.set_xlabel(f"decisions (each {counted(setting.action_repeat, 'frame')})")
-        axes.set_ylabel("return of an evaluation episode")
+        axes.set_ylabel("return")
         axes.xaxis.set_major_locator(MaxNLocator(5))
         axes.xaxis.set_major_formatter(EngFormatter(sep=""))
         axes.grid(alpha=0.25)
@@ -114,4 +114,7 @@ def _legend(figure: Any, look: dict[str, tuple[str, str]]) -> None:
 
     handles = [Line2D([], [], label=plain(label), **_line(*style)) for label, style in look.items()]
     widest = max(len(plain(label)) for label in look)
-    figure.legend(handles=handles, loc="outside lower center", ncols=max(1, min(4, 90 // (widest + 8))), frameon=False)
+    columns = max(1, min(4, 90 // (widest + 8)))
+    wide, high = figure.get_size_inches()
+    figure.set_size_inches(wide, high + 0.24 * -(-len(look) // columns))  # A long legend does not shrink the panels.
+    figure.legend(handles=handles, loc="outside lower center", ncols=columns, frameon=False)
