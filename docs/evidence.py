@@ -11,6 +11,8 @@ import re
 from collections.abc import Sequence
 from pathlib import Path
 
+from pamd.experiments import EXPERIMENTS
+
 HERE = Path(__file__).parent
 RUNS = HERE.parent / "results" / "verdicts" / "runs"
 TABLES = HERE.parent / "results" / "verdicts" / "tables"
@@ -36,7 +38,7 @@ def filled(text: str) -> str:
 def markdown(name: str) -> str:
     """A CSV file of results/verdicts/tables, or the cost of the runs, as a Markdown table."""
     if name == "cost":
-        heads, rows = ["rung", "runs", "core-hours"], _cost()
+        heads, rows = ["rung", "runs", "planned", "core-hours"], _cost()
     else:
         with (TABLES / f"{name}.csv").open(encoding="utf-8", newline="") as file:
             heads, *rows = list(csv.reader(file))
@@ -79,7 +81,9 @@ def _cost() -> list[list[str]]:
     rows = []
     for rung, pattern in PREFIXES.items():
         found = [json.loads(path.read_text())["seconds"] for path in RUNS.glob(f"{pattern}/status.json")]
-        rows.append([rung, str(len(found)), f"{sum(found) / 3600:.1f}"])
+        experiment = EXPERIMENTS.get(f"verdicts-{rung}")
+        planned = len(experiment.arms) * (experiment.seeds or 1)
+        rows.append([rung, str(len(found)), str(planned), f"{sum(found) / 3600:.1f}"])
     return rows
 
 
