@@ -76,5 +76,5 @@ def test_every_run_of_the_verdicts_is_finished() -> None:
     assert [run.name for run in runs if not run.finished] == []
     states = [run for run in runs if run.curve.task.startswith("state:")]
     pixels = [run for run in runs if not run.curve.task.startswith(("state:", "toy:"))]
-    assert len(states) >= 140
+    assert len(states) >= 160
     assert len(pixels) >= 40
