@@ -66,7 +66,7 @@ def _readable(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> list[list[
 
 
 def _number(cell: str) -> str:
-    """A number with the digits that matter; any other text as it is."""
+    """Round a number: whole from 10 on, else two decimals. Text that is not a number is not rounded."""
     try:
         value = float(cell)
     except ValueError:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import importlib
-import importlib.util
 import re
 import shlex
 from collections.abc import Iterator
@@ -12,6 +11,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
+from tests.scripts import load_script
 
 import pamd
 from pamd.cli import signature
@@ -120,11 +120,7 @@ def test_a_command_with_a_wrong_option_is_noticed() -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("notebook", sorted((ROOT / "docs" / "tutorials").glob("*.ipynb")), ids=lambda path: path.stem)
 def test_notebooks_run(notebook: Path) -> None:
-    spec = importlib.util.spec_from_file_location("docs_notebooks", ROOT / "docs" / "notebooks.py")
-    assert spec is not None
-    assert spec.loader is not None
-    notebooks = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(notebooks)
+    notebooks = load_script("docs/notebooks.py")
     stored = notebooks.code_cells(notebooks.json.loads(notebook.read_text()))
     rerun = notebooks.code_cells(notebooks.run(notebook))
     kinds = [[[output["output_type"] for output in cell["outputs"]] for cell in cells] for cells in (stored, rerun)]

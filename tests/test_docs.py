@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import importlib.util
 import re
 import subprocess
 from pathlib import Path
-from types import ModuleType
 
 import pytest
+from tests.scripts import load_script
 
 from pamd.distances import DISTANCES
 
@@ -16,21 +15,12 @@ ROOT = Path(__file__).parents[1]
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
 
 
-def script(name: str) -> ModuleType:
-    spec = importlib.util.spec_from_file_location(f"docs_{name}", ROOT / "docs" / f"{name}.py")
-    assert spec is not None
-    assert spec.loader is not None
-    made = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(made)
-    return made
-
-
 def test_tables_of_reliability_are_those_of_the_results() -> None:
-    assert script("reliability").page() == (ROOT / "docs" / "reliability.md").read_text()
+    assert load_script("docs/reliability.py").page() == (ROOT / "docs" / "reliability.md").read_text()
 
 
 def test_reference_is_up_to_date(monkeypatch: pytest.MonkeyPatch) -> None:
-    build = script("build")
+    build = load_script("docs/build.py")
     # A test of this run may have registered a distance of its own.
     ours = {name: DISTANCES.get(name) for name in DISTANCES.names() if not name.startswith("outside-")}
     monkeypatch.setattr(DISTANCES, "_entries", ours)
@@ -38,7 +28,7 @@ def test_reference_is_up_to_date(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_reference_of_the_command_line_is_up_to_date() -> None:
-    assert script("build").command_line() == (ROOT / "docs" / "cli.md").read_text(), "run `make docs`"
+    assert load_script("docs/build.py").command_line() == (ROOT / "docs" / "cli.md").read_text(), "run `make docs`"
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
@@ -79,7 +69,9 @@ def test_every_page_is_in_the_navigation_of_the_site() -> None:
 
 def test_the_site_shows_a_pipe_in_a_table_without_its_backslash() -> None:
     pytest.importorskip("mkdocs", reason="pip install 'pamd[docs]'")
-    html = script("hooks").on_page_content("<td><code>memory\\|mmap</code></td><p>a \\| b</p>", None, None, None)
+    html = load_script("docs/hooks.py").on_page_content(
+        "<td><code>memory\\|mmap</code></td><p>a \\| b</p>", None, None, None
+    )
     assert html == "<td><code>memory|mmap</code></td><p>a \\| b</p>"
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import re
 import subprocess
@@ -10,6 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from tests.scripts import load_script
 
 from pamd.training.config import config_text, parse_config
 
@@ -54,11 +54,7 @@ def test_the_readmes_five_lines_run() -> None:
 
 
 def test_the_demos_runs_can_be_configured() -> None:
-    spec = importlib.util.spec_from_file_location("demo", ROOT / "examples" / "demo.py")
-    assert spec is not None
-    assert spec.loader is not None
-    demo = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(demo)
+    demo = load_script("examples/demo.py")
     for method in demo.METHODS:
         made = demo.config(method)
         assert parse_config(json.loads(config_text(made)), "it") == made

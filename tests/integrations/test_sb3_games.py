@@ -2,28 +2,17 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
 from pathlib import Path
 from typing import Any
 
 import pytest
-
-ROOT = Path(__file__).parents[2]
-
-
-def load(name: str) -> Any:
-    spec = importlib.util.spec_from_file_location(name, ROOT / "examples" / f"{name}.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+from tests.scripts import load_script
 
 
 @pytest.fixture
 def curves(monkeypatch: pytest.MonkeyPatch) -> Any:
-    module = load("sb3_curves")
+    module = load_script("examples/sb3_curves.py")
     for setting in module.TASKS.values():
         setting |= {"decisions": 60, "evaluations": 3}
         setting["options"] |= {"learning_starts": 20, "buffer_size": 60, "batch_size": 8}
@@ -67,7 +56,7 @@ def test_a_curve_that_was_interrupted_is_continued(
     assert whole[-1]["frames"] == 60 * curves.TASKS[task]["frames"]
     monkeypatch.setattr(curves, "make_env", None)
     curves.run(*arguments)  # nothing is left to do
-    assert load("sb3_curves_plot").plot(tmp_path / "out").is_file()
+    assert load_script("examples/sb3_curves_plot.py").plot(tmp_path / "out").is_file()
     table = (tmp_path / "out" / "curves.csv").read_text().splitlines()
     assert table[0] == "task,algorithm,method,seed,decisions,frames,updates,return"
     assert [line.split(",")[4:] for line in table[1:]] == [

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import csv
-import importlib.util
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import pytest
+from tests.scripts import load_script
 
 from pamd import published
 from pamd.cli.reproduce import reproduce
@@ -59,16 +58,7 @@ def _empty_picture(_: Any, path: Path, **options: object) -> None:
 def test_the_page_shows_the_tables_of_the_verdicts() -> None:
     text = (HERE / "docs" / "evidence.md").read_text()
     assert "<!-- table verdicts -->" in text
-    assert _builder().filled(text) == text
-
-
-def _builder() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("evidence", HERE / "docs" / "evidence.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+    assert load_script("docs/evidence.py").filled(text) == text
 
 
 def test_every_run_of_the_verdicts_is_finished() -> None:
