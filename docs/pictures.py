@@ -173,6 +173,7 @@ def _network(axis: Axes) -> None:
     axis.text(3.35, 0, "L", ha="left", va="center", fontsize=12, color=INK)
     axis.set(xlim=(-1.2, 3.9), ylim=(-1.35, 1.35), box_aspect=1)
     axis.set_title("2. a network reads both", fontsize=11)
+    axis.text(1.35, -1.47, "L: the factor of the matrix", ha="center", va="top", fontsize=11, color="black")
     axis.axis("off")
 
 
@@ -190,7 +191,7 @@ def _matrix(axis: Axes, matrix: np.ndarray) -> None:
         )
     axis.set(xticks=[], yticks=[])
     axis.set_title("3. and predicts the matrix G̃", fontsize=11)
-    axis.set_xlabel("positive definite, trace 1", fontsize=11)
+    axis.set_xlabel("from LLᵀ: positive definite, trace 1", fontsize=11)
 
 
 def save(figure: Figure, name: str) -> None:
