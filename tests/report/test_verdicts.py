@@ -11,6 +11,7 @@ from tests.training.runs import toy
 
 from pamd.experiments.claims import CLAIMS, Claim, Pair
 from pamd.report.aggregate import compare
+from pamd.report.claim_curves import claim_curves
 from pamd.report.exact_verdicts import exact_answers
 from pamd.report.forest import forest_figure
 from pamd.report.load import load_runs
@@ -82,6 +83,18 @@ def test_a_verdict_follows_the_sign_of_a_clear_effect(tmp_path: Path, gap: float
     assert (answer.verdict, answer.seeds) == (expected, 4)
     table = verdict_table([answer], (CLAIM,), "verdicts-toy", "final return")
     assert table.rows[0][:3] == ["C1", "simsr+pamd > simsr", expected]
+
+
+def test_curves_are_drawn_for_the_claims_whose_arms_ran(tmp_path: Path) -> None:
+    for seed, method in enumerate(("simsr", "simsr+pamd", "zp")):
+        _run(tmp_path, method, seed, 10.0)
+    comparison = compare(load_runs([tmp_path]))
+    svg, png = claim_curves(comparison, (CLAIM, *CLAIMS[2:]), tmp_path / "curves")
+    drawn = svg.read_text("utf-8")
+    assert png.stat().st_size > 5_000
+    assert all(f"<!-- {text} -->" in drawn for text in ("C1 return", "toy", "simsr", "simsr+pamd", "decisions"))
+    assert not any(f"<!-- {text}" in drawn for text in ("C3", "C7", "zp"))  # sac, the other arm of C7a, did not run
+    assert claim_curves(comparison, CLAIMS[2:], tmp_path / "none") == []
 
 
 def test_claims_name_arms_of_the_experiments() -> None:

@@ -27,6 +27,7 @@ from pamd.errors import ConfigError, NoRunsError, UnknownNameError
 from pamd.experiments import EXPERIMENTS, SCALES, Experiment
 from pamd.report import results
 from pamd.report.aggregate import Comparison
+from pamd.report.claim_curves import claim_curves
 from pamd.report.diagnostics import draw
 from pamd.report.verdicts import OUTCOMES, Answer, answers
 from pamd.sweep import Job
@@ -179,6 +180,7 @@ def _write(
         write_and_print(table, out)
     if experiment.claims:
         write_instruments(comparison, experiment.name, out)
+        claim_curves(comparison, experiment.claims, out / f"{experiment.name}-curves")
     finished = sum(run.finished for run in comparison.runs)
     print_text(f"{finished} of {len(planned)} runs finished; {out / 'results.json'} names them")
     return comparison

@@ -17,7 +17,7 @@ from pamd.report.settings import Column
 from pamd.report.statistics import bootstrap, performance_profile
 from pamd.table import counted
 
-__all__ = ["curves", "profiles", "styles"]
+__all__ = ["curves", "draw_cell", "legend_handles", "profiles", "styles"]
 
 _DASHES = ("", "6 3", "2 2", "8 3 2 3")
 _WIDE = 3
@@ -49,7 +49,7 @@ def curves(comparison: Comparison, path: Path) -> list[Path]:
     )
     for axes, setting in zip(places.flat, comparison.settings, strict=False):
         for cell in comparison.row(setting):
-            _draw(axes, cell, *look[cell.column])
+            draw_cell(axes, cell, *look[cell.column])
         axes.set_title(plain(setting.label), fontsize=9, wrap=True)
         axes.set_xlabel(f"decisions (each {counted(setting.action_repeat, 'frame')})")
         axes.set_ylabel("return")
@@ -90,7 +90,8 @@ def profiles(comparison: Comparison, scale: str, path: Path, rng: np.random.Gene
     return save_figure(figure, path)
 
 
-def _draw(axes: Any, cell: Cell, hue: str, dashes: str) -> None:
+def draw_cell(axes: Any, cell: Cell, hue: str, dashes: str) -> None:
+    """Draw the mean over seeds with one standard error."""
     curve = mean_curve(cell.runs)
     if not len(curve.decisions):
         return
@@ -108,13 +109,17 @@ def _line(hue: str, dashes: str) -> dict[str, Any]:
     return {"color": hue, "linestyle": style, "linewidth": 1.8}
 
 
-def _legend(figure: Any, look: dict[str, tuple[str, str]]) -> None:
-    """Draw the legend below the axes, so that it does not cover a curve."""
+def legend_handles(look: dict[str, tuple[str, str]]) -> list[Any]:
+    """A line for each label in its color and dashes."""
     from matplotlib.lines import Line2D
 
-    handles = [Line2D([], [], label=plain(label), **_line(*style)) for label, style in look.items()]
+    return [Line2D([], [], label=plain(label), **_line(*style)) for label, style in look.items()]
+
+
+def _legend(figure: Any, look: dict[str, tuple[str, str]]) -> None:
+    """Draw the legend below the axes, so that it does not cover a curve."""
     widest = max(len(plain(label)) for label in look)
     columns = max(1, min(4, 90 // (widest + 8)))
     wide, high = figure.get_size_inches()
     figure.set_size_inches(wide, high + 0.24 * -(-len(look) // columns))  # A long legend does not shrink the panels.
-    figure.legend(handles=handles, loc="outside lower center", ncols=columns, frameon=False)
+    figure.legend(handles=legend_handles(look), loc="outside lower center", ncols=columns, frameon=False)

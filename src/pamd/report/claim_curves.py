@@ -1,0 +1,70 @@
+"""Learning curves claim by claim, where all arms in one panel could not be read."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from pamd.report.aggregate import Cell, Comparison
+from pamd.report.figure import page_style, plain, save_figure
+from pamd.report.plots import draw_cell, legend_handles, styles
+from pamd.report.settings import Column, Setting
+from pamd.report.verdicts import Claim
+
+__all__ = ["claim_curves"]
+
+_PANEL = (2.5, 1.7)
+"""Width and height of a panel in inches."""
+
+
+@page_style()
+def claim_curves(comparison: Comparison, claims: Sequence[Claim], path: Path) -> list[Path]:
+    """Draw a row for each claim and a panel for each task, with the arms of the claim. No claim has two arms: []."""
+    from matplotlib import pyplot
+
+    rows = [(claim, cells) for claim in claims if (cells := _cells(comparison, claim))]
+    if not rows:
+        return []
+    settings = [setting for setting in comparison.settings if any(setting in cells for _, cells in rows)]
+    wide, high = len(settings), len(rows)
+    size = (_PANEL[0] * (wide + 1.1), _PANEL[1] * high + 0.4)
+    figure, places = pyplot.subplots(high, wide, figsize=size, layout="constrained", squeeze=False, sharex="col")
+    look = styles(comparison.columns)
+    for row, (claim, cells) in enumerate(rows):
+        for axes, setting in zip(places[row], settings, strict=True):
+            _panel(axes, cells.get(setting, ()), look)
+        places[row][0].set_ylabel(plain(f"{claim.name} return"), fontsize=8)
+        arms = {cell.column.label: look[cell.column] for found in cells.values() for cell in found}
+        places[row][-1].legend(
+            handles=legend_handles(arms), loc="center left", bbox_to_anchor=(1.02, 0.5), fontsize=7, frameon=False
+        )
+    for column, setting in enumerate(settings):
+        places[0][column].set_title(plain(setting.name), fontsize=8, wrap=True)
+        places[-1][column].set_xlabel("decisions", fontsize=8)
+    return save_figure(figure, path)
+
+
+def _cells(comparison: Comparison, claim: Claim) -> dict[Setting, list[Cell]]:
+    """The cells of the claim's arms, on the tasks where both arms of a pair ran."""
+    found: dict[Setting, list[Cell]] = {}
+    for setting in comparison.settings:
+        cells = {cell.column.label: cell for cell in comparison.row(setting)}
+        pairs = [(pair.better, pair.worse) for pair in claim.pairs if pair.better in cells and pair.worse in cells]
+        names = dict.fromkeys(name for pair in pairs for name in pair)
+        if names:
+            found[setting] = [cells[name] for name in names]
+    return found
+
+
+def _panel(axes: Any, cells: Sequence[Cell], look: dict[Column, tuple[str, str]]) -> None:
+    from matplotlib.ticker import EngFormatter, MaxNLocator
+
+    for cell in cells:
+        draw_cell(axes, cell, *look[cell.column])
+    axes.xaxis.set_major_locator(MaxNLocator(4))
+    axes.xaxis.set_major_formatter(EngFormatter(sep=""))
+    axes.tick_params(labelsize=7)
+    axes.grid(alpha=0.25)
+    if not cells:
+        axes.axis("off")
