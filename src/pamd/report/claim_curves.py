@@ -14,8 +14,8 @@ from pamd.report.verdicts import Claim
 
 __all__ = ["claim_curves"]
 
-_PANEL = (2.5, 1.7)
-"""Width and height of a panel in inches."""
+_PANEL, _LEGEND = (2.5, 1.7), 2.7
+"""Width and height of a panel, and width of the legends, in inches."""
 
 
 @page_style()
@@ -26,22 +26,22 @@ def claim_curves(comparison: Comparison, claims: Sequence[Claim], path: Path) ->
     rows = [(claim, cells) for claim in claims if (cells := _cells(comparison, claim))]
     if not rows:
         return []
-    settings = [setting for setting in comparison.settings if any(setting in cells for _, cells in rows)]
-    wide, high = len(settings), len(rows)
-    size = (_PANEL[0] * (wide + 1.1), _PANEL[1] * high + 0.4)
-    figure, places = pyplot.subplots(high, wide, figsize=size, layout="constrained", squeeze=False, sharex="col")
+    wide, high = max(len(cells) for _, cells in rows), len(rows)
+    size = (_PANEL[0] * wide + _LEGEND, _PANEL[1] * high)
+    figure, places = pyplot.subplots(high, wide, figsize=size, layout="constrained", squeeze=False)
     look = styles(comparison.columns)
     for row, (claim, cells) in enumerate(rows):
-        for axes, setting in zip(places[row], settings, strict=True):
-            _panel(axes, cells.get(setting, ()), look)
+        for axes in places[row][len(cells) :]:
+            axes.axis("off")
+        for axes, (setting, found) in zip(places[row], cells.items(), strict=False):
+            _panel(axes, setting, found, look)
         places[row][0].set_ylabel(plain(f"{claim.name} return"), fontsize=8)
         arms = {cell.column.label: look[cell.column] for found in cells.values() for cell in found}
         places[row][-1].legend(
             handles=legend_handles(arms), loc="center left", bbox_to_anchor=(1.02, 0.5), fontsize=7, frameon=False
         )
-    for column, setting in enumerate(settings):
-        places[0][column].set_title(plain(setting.name), fontsize=8, wrap=True)
-        places[-1][column].set_xlabel("decisions", fontsize=8)
+    for axes in places[-1]:
+        axes.set_xlabel("decisions", fontsize=8)
     return save_figure(figure, path)
 
 
@@ -57,14 +57,13 @@ def _cells(comparison: Comparison, claim: Claim) -> dict[Setting, list[Cell]]:
     return found
 
 
-def _panel(axes: Any, cells: Sequence[Cell], look: dict[Column, tuple[str, str]]) -> None:
+def _panel(axes: Any, setting: Setting, cells: Sequence[Cell], look: dict[Column, tuple[str, str]]) -> None:
     from matplotlib.ticker import EngFormatter, MaxNLocator
 
     for cell in cells:
         draw_cell(axes, cell, *look[cell.column])
+    axes.set_title(plain(setting.name), fontsize=7)
     axes.xaxis.set_major_locator(MaxNLocator(4))
     axes.xaxis.set_major_formatter(EngFormatter(sep=""))
     axes.tick_params(labelsize=7)
     axes.grid(alpha=0.25)
-    if not cells:
-        axes.axis("off")
