@@ -32,6 +32,7 @@ SCALES: dict[str, dict[str, Any]] = {
                 "n_step": 3,
                 "critic_tau": 0.01,
                 "augmentation": _SMALL_SHIFT,
+                "layer_norm": True,
             },
             "sac": {"actor_every": 1, "follow_every": 1, "learning_rate": 3e-3},
         },

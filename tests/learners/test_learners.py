@@ -56,6 +56,18 @@ def test_drqv2_carries_any_representation(name: str, schedule: str) -> None:
     assert equal(straight, resumed)
 
 
+@pytest.mark.parametrize("learner", ["sac", "drqv2"])
+def test_layer_norm_stands_before_every_relu_of_actor_and_critic(learner: str) -> None:
+    plain, normed = (make_agent("none", learner=learner, options={"layer_norm": on}) for on in (False, True))
+    kinds = [[type(m).__name__ for m in agent.learner.critic.q1] for agent in (plain, normed)]
+    assert kinds[0] == ["Linear", "ReLU", "Linear", "ReLU", "Linear"]
+    assert kinds[1] == ["Linear", "LayerNorm", "ReLU", "Linear", "LayerNorm", "ReLU", "Linear"]
+    assert [type(m).__name__ for m in normed.learner.actor.trunk] == kinds[1]
+    before = normed.learner.critic.q1[1].weight.clone()
+    normed.update(make_batch(0))
+    assert not torch.equal(normed.learner.critic.q1[1].weight, before)
+
+
 def test_drqv2_reads_the_online_trunk_through_a_slow_head() -> None:
     agent = updated("none", learner="drqv2", count=3)
     learner = agent.learner

@@ -14,6 +14,7 @@ import pamd
 from pamd.config import Part, to_tree
 from pamd.configuration import RunOptions, configure
 from pamd.errors import ConfigError
+from pamd.identity import identity_digest, tree_identity
 from pamd.methods import names
 from pamd.training.config import config_text, identity, parse_config, run_name
 
@@ -103,6 +104,15 @@ def test_budget_and_runtime_are_no_part_of_a_runs_identity() -> None:
     assert run_name(one) == run_name(dataclasses.replace(one, runtime=pamd.training.Runtime(threads=1)))
     assert run_name(one) != run_name(dataclasses.replace(one, seed=5))
     assert run_name(one) != run_name(dataclasses.replace(one, evaluate_every=7))
+
+
+def test_an_option_that_is_newer_than_a_run_does_not_change_its_name() -> None:
+    one = toy()
+    tree = json.loads(config_text(one))
+    del tree["learner"]["options"]["layer_norm"]
+    assert run_name(parse_config(tree, "a config of an earlier version")) == run_name(one)
+    assert identity_digest(tree_identity(tree)) == run_name(one).rsplit("_", 1)[1]
+    assert run_name(configure("toy", settings=("learner.layer_norm=true",))) != run_name(configure("toy"))
 
 
 def test_settings_come_before_any_check() -> None:

@@ -15,8 +15,12 @@ SMALLER_REWARD = ("dbc-det", "dbc-det+pamd")
 VIDEO = ("sac", "deepmdp", "dbc-det", "dbc-det+pamd")
 
 
+_PLANNED = "learner.layer_norm=false"
+"""The scale had no LayerNorm in actor and critic when these runs were planned and made."""
+
+
 def _arm(task: str, method: str, variant: str = "", *settings: str, **options: str) -> Arm:
-    return Arm(task, method, DECISIONS, variant, settings, options, scale="cpu")
+    return Arm(task, method, DECISIONS, variant, (_PLANNED, *settings), options, scale="cpu")
 
 
 def _arms(task: str) -> tuple[Arm, ...]:

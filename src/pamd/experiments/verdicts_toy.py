@@ -34,6 +34,7 @@ _SMALL = (
     "encoder.strides=[2,2]",
     "learner.batch=64",
     "learner.hidden=128",
+    "learner.layer_norm=false",
     "learner.random_decisions=64",
     "evaluate_every=250",
     "evaluate_episodes=10",

@@ -11,6 +11,7 @@ from torch.nn import functional as F
 
 from pamd.draws import normal_like
 from pamd.initialisation import initialise
+from pamd.learners.perceptron import perceptron
 from pamd.methods import LatentSpace
 from pamd.representation.latent_space import Normalise
 
@@ -25,19 +26,21 @@ LOG_STD_MIN, LOG_STD_MAX = -10.0, 2.0
 class PolicyNetwork(nn.Module):
     """Features [B, F] -> [B, outputs], through latents of the actor's own."""
 
-    def __init__(self, feature_dim: int, latent_dim: int, space: LatentSpace, hidden: int, outputs: int) -> None:
+    def __init__(
+        self,
+        feature_dim: int,
+        latent_dim: int,
+        space: LatentSpace,
+        hidden: int,
+        outputs: int,
+        layer_norm: bool = False,
+    ) -> None:
         super().__init__()
         self.head = nn.Linear(feature_dim, latent_dim)
         # No distance measures the actor's latents, so nothing would be gained from a ball.
         self.normalise = Normalise("layernorm" if space == "ball" else space, latent_dim)
         initialise(self.head)
-        self.trunk = nn.Sequential(
-            nn.Linear(latent_dim, hidden),
-            nn.ReLU(),
-            nn.Linear(hidden, hidden),
-            nn.ReLU(),
-            nn.Linear(hidden, outputs),
-        )
+        self.trunk = perceptron(latent_dim, hidden, outputs, layer_norm)
         initialise(self.trunk)
 
     def forward(self, features: Tensor) -> Tensor:

@@ -54,6 +54,8 @@ class LearnerConfig:
     """Steps of the critic's return. The metric's target has its own (operator "n-step")."""
     augmentation: AugmentationPart = field(default_factory=_no_augmentation)
     """What is done to observations before an update."""
+    layer_norm: bool = False
+    """Whether the hidden layers of actor and critic have LayerNorm."""
 
     def __post_init__(self) -> None:
         for name in ("batch", "random_decisions", "n_step"):

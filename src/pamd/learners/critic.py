@@ -7,6 +7,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from pamd.initialisation import initialise
+from pamd.learners.perceptron import perceptron
 from pamd.types import Loss
 
 __all__ = ["Critic", "critic_loss"]
@@ -15,18 +16,9 @@ __all__ = ["Critic", "critic_loss"]
 class Critic(nn.Module):
     """z [B, d], action [B, A] -> Q1, Q2 [B] each."""
 
-    def __init__(self, latent_dim: int, action_dim: int, hidden: int) -> None:
+    def __init__(self, latent_dim: int, action_dim: int, hidden: int, layer_norm: bool = False) -> None:
         super().__init__()
-        self.q1, self.q2 = (
-            nn.Sequential(
-                nn.Linear(latent_dim + action_dim, hidden),
-                nn.ReLU(),
-                nn.Linear(hidden, hidden),
-                nn.ReLU(),
-                nn.Linear(hidden, 1),
-            )
-            for _ in range(2)
-        )
+        self.q1, self.q2 = (perceptron(latent_dim + action_dim, hidden, 1, layer_norm) for _ in range(2))
         initialise(self)
 
     def forward(self, z: Tensor, action: Tensor) -> tuple[Tensor, Tensor]:

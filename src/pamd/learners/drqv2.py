@@ -74,8 +74,8 @@ class DrqV2(Learner[DrqV2Config]):
     def __init__(self, config: DrqV2Config, encoder: LatentEncoder, action_dim: int) -> None:
         super().__init__(config, encoder, action_dim)
         d, space = encoder.latent_dim, encoder.space.space
-        self.critic = Critic(d, action_dim, config.hidden)
-        self.actor = PolicyNetwork(encoder.feature_dim, d, space, config.hidden, action_dim)
+        self.critic = Critic(d, action_dim, config.hidden, config.layer_norm)
+        self.actor = PolicyNetwork(encoder.feature_dim, d, space, config.hidden, action_dim, config.layer_norm)
         self.target_critic = slow_copy(self.critic)
         # In a tuple, so that the encoder is not a part of this module: the representation owns it.
         self._head_of = (encoder,)

@@ -75,8 +75,8 @@ class Sac(Learner[SacConfig]):
     def __init__(self, config: SacConfig, encoder: LatentEncoder, action_dim: int) -> None:
         super().__init__(config, encoder, action_dim)
         d, space = encoder.latent_dim, encoder.space.space
-        self.critic = Critic(d, action_dim, config.hidden)
-        self.actor = PolicyNetwork(encoder.feature_dim, d, space, config.hidden, 2 * action_dim)
+        self.critic = Critic(d, action_dim, config.hidden, config.layer_norm)
+        self.actor = PolicyNetwork(encoder.feature_dim, d, space, config.hidden, 2 * action_dim, config.layer_norm)
         self.log_temperature = nn.Parameter(torch.tensor(config.temperature).log())
         self.target_critic = slow_copy(self.critic)
 

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from pamd.errors import RunError
+from pamd.identity import tree_identity
 from pamd.report.differences import differing, make_labels
 from pamd.report.run import Run, task_name
 
@@ -92,7 +93,9 @@ def settings_of(runs: Sequence[Run]) -> list[Setting]:
 
 def columns_of(runs: Sequence[Run], groups: Mapping[str, Sequence[Path]]) -> list[Column]:
     """Return the column of each run. `groups` names columns: label -> run directories."""
-    records = [{key: value for key, value in run.config.items() if key not in _NOT_COLUMN} for run in runs]
+    records = [
+        {key: value for key, value in tree_identity(run.config).items() if key not in _NOT_COLUMN} for run in runs
+    ]
     labels = _labels_by_hand(runs, records, groups)
     unnamed = [index for index, label in enumerate(labels) if label is None]
     names = _names_with_fidelity(runs)

@@ -1,0 +1,19 @@
+"""The multilayer perceptron of actors and critics."""
+
+from __future__ import annotations
+
+from torch import nn
+
+__all__ = ["perceptron"]
+
+
+def perceptron(inputs: int, hidden: int, outputs: int, layer_norm: bool) -> nn.Sequential:
+    """[B, inputs] -> [B, outputs], through two hidden layers with ReLU.
+
+    With `layer_norm` each hidden layer is normalized before its ReLU. No unit can then stay inactive on a whole batch
+    for long, which happens otherwise at large learning rates where rewards are sparse.
+    """
+    layers: list[nn.Module] = []
+    for width in (inputs, hidden):
+        layers += [nn.Linear(width, hidden), *([nn.LayerNorm(hidden)] if layer_norm else []), nn.ReLU()]
+    return nn.Sequential(*layers, nn.Linear(hidden, outputs))
