@@ -10,8 +10,8 @@ __all__ = ["perceptron"]
 def perceptron(inputs: int, hidden: int, outputs: int, layer_norm: bool) -> nn.Sequential:
     """[B, inputs] -> [B, outputs], through two hidden layers with ReLU.
 
-    With `layer_norm` each hidden layer is normalized before its ReLU. No unit can then stay inactive on a whole batch
-    for long, which happens otherwise at large learning rates where rewards are sparse.
+    With `layer_norm` each hidden layer is normalized before its ReLU. More units then stay active at large learning
+    rates.
     """
     layers: list[nn.Module] = []
     for width in (inputs, hidden):
