@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
+import importlib
+import json
 from pathlib import Path
 from typing import Any
 
@@ -142,6 +144,29 @@ def test_wrong_words_are_refused_before_anything_is_trained(
     assert main(["bench", "learning", "--runs", str(tmp_path / "runs"), *words]) == 2
     assert says in capsys.readouterr().err
     assert not (tmp_path / "runs").exists()
+
+
+def test_without_training_the_table_has_the_existing_runs_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    module = importlib.import_module("pamd.benchmarks.learning.measure")  # The package exports a function of this name.
+    monkeypatch.setattr(module, "_update_seconds", lambda methods, repetitions: {"sac": 1.0})
+    (job,) = jobs([("one", make_config("walker_walk", "cpu", "sac", 1))], tmp_path)
+    job.path.mkdir()
+    (job.path / "replay").mkdir()
+    row = {**evaluation(1000, 420.0), "episodes": 0, "updates": 0, "returns": [420.0]}
+    logs = {"eval": row, "timing": timing(1000, 90.0)}
+    for name, row in logs.items():
+        (job.path / f"{name}.jsonl").write_text(json.dumps(row) + "\n")
+    chosen = ["--tasks", "walker_walk", "--methods", "sac", "--runs", str(tmp_path), "--json", str(tmp_path / "table")]
+    assert main(["bench", "learning", "--no-train", *chosen]) == 0
+    rows = json.loads((tmp_path / "table" / "learning.json").read_text())["rows"]
+    found = {row["setting"]: (row["reached"], row["minutes"]) for row in rows}
+    assert found["cpu"] == ("1 of 1 (2 unfinished)", "1.5 (1.5 to 1.5)")
+    assert found["cpu-0.2"] == ("0 of 0 (3 unfinished)", "—")
+    assert {path.name for path in tmp_path.iterdir()} == {job.name, "table"}
+    assert (job.path / "replay").is_dir()
+    assert "started" not in capsys.readouterr().err
 
 
 @pytest.mark.slow

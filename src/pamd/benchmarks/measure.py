@@ -39,7 +39,7 @@ class Options:
     repetitions: int
     """The number of measurements after one warm-up."""
     directory: Path | None = None
-    """The directory of results, from which a stopped benchmark continues."""
+    """The directory of the results. `kills` continues from existing results."""
     most_runs: int = 1_000_000
     minutes: float = 40.0
     interruptions: int = 1_000
@@ -50,11 +50,13 @@ class Options:
     settings: tuple[str, ...] = ()
     methods: tuple[str, ...] = ()
     seeds: tuple[int, ...] = ()
-    """What `learning` trains; empty means everything."""
+    """The runs of `learning`; empty means all. `encoders` also reads the tasks and seeds."""
     limit_minutes: float = 60.0
     """The maximum training time of a run of `learning`."""
     runs_in: Path | None = None
     """The parent directory of the runs of `learning`."""
+    train: bool = True
+    """Whether `learning` trains the runs that are not finished."""
 
 
 @dataclass(frozen=True)
@@ -114,7 +116,7 @@ def milliseconds(seconds: Sequence[float]) -> float:
 
 
 def matrix_product() -> Callable[[], object]:
-    """Return a matrix product, which measures the speed of the machine in the same repetition."""
+    """Return a function that computes a matrix product. It measures the speed of the machine in the same repetition."""
     left, right = torch.randn(_SIDE, _SIDE), torch.randn(_SIDE, _SIDE)
     return lambda: left @ right
 

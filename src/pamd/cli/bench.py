@@ -35,6 +35,7 @@ def bench(
     seeds: tuple[int, ...] = (),
     limit_minutes: float | None = None,
     runs: Path | None = None,
+    train: bool = True,
 ) -> None:
     """Benchmark pamd against a reference implementation in the style of typical research code.
 
@@ -58,6 +59,7 @@ def bench(
         seeds: seeds for learning, one run each (default: 0 1 2), or for encoders (default: 0 1)
         limit_minutes: stop each learning run after this much training time (default: 60)
         runs: parent directory of the learning runs (default: runs/bench-learning)
+        train: train unfinished learning runs before building the table
     """
     for name in names:
         if name not in BENCHMARKS:
@@ -83,6 +85,7 @@ def bench(
         "methods": methods,
         "seeds": seeds,
         "runs_in": runs,
+        "train": train,
     }
     import torch
 

@@ -35,8 +35,8 @@ class Outcome(NamedTuple):
     state: State
     point: Point
     area: float
-    """The mean return over the time limit, clipped at the threshold. After reaching it, a run stays at the
-    threshold."""
+    """The mean return over the time limit, clipped at the threshold. A run that reaches the threshold keeps it
+    until the limit."""
 
     @property
     def over(self) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shutil
 import statistics
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from pamd.benchmarks.learning.curve import Outcome, outcome, read_points
@@ -27,7 +27,7 @@ RUNS = Path("runs/bench-learning")
 
 
 def measure(options: Options) -> Table:
-    """Train all unfinished runs and return the table of all runs."""
+    """Return the table of all runs. With `options.train`, train the unfinished runs first."""
     tasks, settings = options.tasks or tuple(TASKS), options.settings or tuple(SETTINGS)
     check_names(tasks, settings)
     methods, seeds, limit = options.methods or METHODS, options.seeds or SEEDS, 60 * options.limit_minutes
@@ -43,17 +43,22 @@ def measure(options: Options) -> Table:
     def ending(job: Job) -> Outcome:
         return outcome(read_points(job.path), TASKS[job.config.env.task], limit, job.config.decisions)
 
-    # Two settings with the same computation share one run.
-    once = list({job.name: job for job in made}.values())
-    ended = train_all(once, cores(), lambda job: ending(job).over, lambda job: _sentence(ending(job)))
-    if failed := [run for run in ended if run.state == "failed"]:
-        raise RunError(f"bench learning: {failed[0].job.path} failed: {failed[0].error}")
+    if options.train:
+        # Two settings with the same computation share one run.
+        _train(list({job.name: job for job in made}.values()), ending)
     entries = [Entry(*key, ending(job)) for key, job in zip(planned, made, strict=True)]
-    for job in once:
-        if ending(job).state == "reached":  # The replay takes most of the disk space, and only training reads it.
-            shutil.rmtree(job.path / "replay", ignore_errors=True)
     order = sorted(entries, key=lambda e: (tasks.index(e.task), settings.index(e.setting), methods.index(e.method)))
     return make_table(order, TASKS, limit, _update_seconds(methods, options.repetitions))
+
+
+def _train(unique: Sequence[Job], ending: Callable[[Job], Outcome]) -> None:
+    """Train the unfinished runs, and delete the replay of each run that reached its return."""
+    ended = train_all(unique, cores(), lambda job: ending(job).over, lambda job: _sentence(ending(job)))
+    if failed := [run for run in ended if run.state == "failed"]:
+        raise RunError(f"bench learning: {failed[0].job.path} failed: {failed[0].error}")
+    for job in unique:
+        if ending(job).state == "reached":  # The replay takes most of the disk space, and only training reads it.
+            shutil.rmtree(job.path / "replay", ignore_errors=True)
 
 
 def _sentence(found: Outcome) -> str:

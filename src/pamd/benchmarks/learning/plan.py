@@ -1,4 +1,4 @@
-"""The tasks with their target returns, settings and methods of the learning benchmark."""
+"""The tasks, target returns, settings and methods of the learning benchmark."""
 
 from __future__ import annotations
 

@@ -60,13 +60,13 @@ class Race(Backend):
 
 
 class Reports:
-    """One line to stderr when a run starts and when it ends."""
+    """Writes one line to stderr when a run starts and when it ends."""
 
     def __init__(self, describe: Callable[[Job], str]) -> None:
         self._describe = describe
 
     def show(self, runs: Sequence[Tracked]) -> None:
-        """Show nothing between the lines."""
+        """Do nothing. Only starts and ends are reported."""
 
     def changed(self, run: Tracked) -> None:
         self.say(f"{run.job.label}: " + ("started" if run.state == "running" else self._end_of(run)))

@@ -26,7 +26,7 @@ _COLUMNS = (
     "area",
     "minutes, each seed",
 )
-"""After the task and its return."""
+"""The columns after the task and its target return."""
 
 
 class Entry(NamedTuple):
