@@ -1,10 +1,10 @@
-"""DQN from pixels in one file, with a behavioral metric on its encoder: every step of the update in sight.
+"""Single-file DQN from pixels with a behavioral metric on its encoder. Every step of the update is shown.
 
     python examples/cleanrl_style_dqn.py --game breakout --method mico --steps 100000      # pip install MinAtar
-    python examples/cleanrl_style_dqn.py --game corridor --method simsr+pamd --steps 4000  # needs no other package
+    python examples/cleanrl_style_dqn.py --game corridor --method simsr+pamd --steps 4000  # requires no other package
 
-The temporal-difference loss and the losses of the representation train the encoder in one backward pass. Rows of
-results go to stdout: decision, return, losses.
+The temporal-difference loss and the losses of the representation train the encoder in one backward pass. The script
+prints the step, the return, the speed and the losses.
 """
 
 from __future__ import annotations
@@ -36,14 +36,14 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--gamma", type=float, default=0.99)
     parser.add_argument("--learning-rate", type=float, default=2.5e-4)
     parser.add_argument("--explore-for", type=float, default=0.1, help="share of the steps in which epsilon falls")
-    parser.add_argument("--epsilon", type=float, default=0.05, help="in the end")
+    parser.add_argument("--epsilon", type=float, default=0.05, help="final exploration rate")
     parser.add_argument("--log-every", type=int, default=1000)
     parser.add_argument("--seed", type=int, default=0)
     return parser.parse_args()
 
 
 class Corridor:
-    """A walker [2, 10, 10] must reach the lit end of its row: reward 1 there, 0 elsewhere, 30 decisions at most."""
+    """A walker [2, 10, 10] must reach the marked column at one end: reward 1 there, else 0, at most 30 decisions."""
 
     actions = 4
 
@@ -55,7 +55,7 @@ class Corridor:
         return self._picture()
 
     def step(self, action: int) -> tuple[np.ndarray, float, bool, bool]:
-        """Observation, reward, terminated, truncated."""
+        """Return the observation, reward, terminated and truncated."""
         move = np.array([(0, 1), (0, -1), (1, 0), (-1, 0)][action])
         self.place = np.clip(self.place + move, 0, 9)
         self.age += 1
@@ -93,7 +93,7 @@ class MinAtar:
 
 
 class Replay:
-    """A ring of transitions in plain arrays."""
+    """A ring buffer of transitions in plain arrays."""
 
     def __init__(self, capacity: int, obs_shape: tuple[int, ...]) -> None:
         self.obs, self.next_obs = (np.zeros((capacity, *obs_shape), np.float32) for _ in range(2))
@@ -135,7 +135,7 @@ def main() -> None:
 
     returns, total, updates, logged, began = [], 0.0, 0, {}, time.time()
     for step in range(args.steps):
-        # Act: epsilon falls from 1 over the first share of the steps.
+        # Act. Epsilon decreases linearly from 1 over the first `explore_for` share of the steps.
         epsilon = max(args.epsilon, 1 - (1 - args.epsilon) * step / (args.explore_for * args.steps))
         if step < args.start or draw.random() < epsilon:
             action = int(draw.integers(env.actions))
@@ -143,14 +143,14 @@ def main() -> None:
             with torch.no_grad():
                 action = int(q(rep.encode(torch.from_numpy(obs)[None])).argmax())
         next_obs, reward, terminated, truncated = env.step(action)
-        replay.add(obs, action, reward, next_obs, terminated)  # a time limit bootstraps
+        replay.add(obs, action, reward, next_obs, terminated)  # Bootstrap at a time limit.
         obs, total = next_obs, total + reward
         if terminated or truncated:
             returns, total, obs = [*returns, total], 0.0, env.reset()
         if step < args.start or step % args.train_every:
             continue
 
-        # Values and representation, in one backward pass.
+        # Update the values and the representation in one backward pass.
         o, a, r, o2, not_done = replay.sample(args.batch, draw)
         target = r + args.gamma * not_done * slow_q(slow_encoder(o2)).amax(1)
         z = rep.encode(o)
@@ -161,7 +161,7 @@ def main() -> None:
         nn.utils.clip_grad_norm_([*own, *q.parameters()], 10)
         optimiser.step()
 
-        # The slow copies.
+        # Update the slow copies.
         rep.follow()
         updates += 1
         if updates % args.target_every == 0:

@@ -1,10 +1,10 @@
-"""SAC from pixels in one file, with a behavioral metric on the critic's encoder: every step of the update in sight.
+"""Single-file SAC from pixels with a behavioral metric on the critic's encoder. Every step of the update is shown.
 
     python examples/cleanrl_style_sac.py --task cartpole_swingup --method simsr+pamd --steps 50000
     python examples/cleanrl_style_sac.py --method none                # the same without any representation loss
 
 The critic's loss and the losses of the representation train the encoder in one backward pass. The actor reads the same
-latents without gradient. Rows of results go to stdout: decision, return, losses.
+latents without gradient. The script prints the step, the return, the speed and the losses.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ def mlp(inputs: int, hidden: int, outputs: int) -> nn.Sequential:
 
 
 class Critic(nn.Module):
-    """Two values of a latent [B, d] and an action [B, A]: [B] each."""
+    """Two action values [B] of a latent [B, d] and an action [B, A]."""
 
     def __init__(self, latent_dim: int, action_dim: int, hidden: int) -> None:
         super().__init__()
@@ -70,7 +70,7 @@ class Actor(nn.Module):
         self.net = mlp(latent_dim, hidden, 2 * action_dim)
 
     def forward(self, z: Tensor) -> tuple[Tensor, Tensor]:
-        """A sampled action [B, A] and its log-probability [B]."""
+        """Return a sampled action [B, A] and its log-probability [B]."""
         mean, log_std = self.net(z).chunk(2, -1)
         low, high = LOG_STD
         log_std = low + (high - low) * (torch.tanh(log_std) + 1) / 2
@@ -83,7 +83,7 @@ class Actor(nn.Module):
 
 
 class Replay:
-    """A ring of transitions in plain arrays."""
+    """A ring buffer of transitions in plain arrays."""
 
     def __init__(self, capacity: int, obs_shape: tuple[int, ...], action_dim: int) -> None:
         self.obs, self.next_obs = (np.zeros((capacity, *obs_shape), np.uint8) for _ in range(2))
@@ -139,7 +139,7 @@ def main() -> None:
             with torch.no_grad():
                 action = actor(rep.encode(torch.from_numpy(obs)[None]))[0][0].numpy()
         next_obs, reward, terminated, truncated, _ = env.step(action)
-        replay.add(obs, action, reward, next_obs, terminated)  # a time limit bootstraps
+        replay.add(obs, action, reward, next_obs, terminated)  # Bootstrap at a time limit.
         obs, total = next_obs, total + reward
         if terminated or truncated:
             returns, total = [*returns, total], 0.0
@@ -147,7 +147,7 @@ def main() -> None:
         if step < args.start:
             continue
 
-        # The critic and the representation, in one backward pass.
+        # Update the critic and the representation in one backward pass.
         o, a, r, o2, not_done = replay.sample(args.batch, draw)
         alpha = log_alpha.exp().detach()
         with torch.no_grad():
@@ -162,7 +162,7 @@ def main() -> None:
         (td + losses.total).backward()
         learn_critic.step()
 
-        # The actor and the temperature: the latents carry no gradient.
+        # Update the actor and the temperature. The latents have no gradient.
         z = z.detach()
         new_action, log_prob = actor(z)
         actor_loss = (alpha * log_prob - torch.minimum(*critic(z, new_action))).mean()
@@ -174,7 +174,7 @@ def main() -> None:
         alpha_loss.backward()
         learn_alpha.step()
 
-        # The slow copies.
+        # Update the slow copies.
         rep.follow()
         with torch.no_grad():
             for slow, fast in zip(slow_critic.parameters(), critic.parameters(), strict=True):

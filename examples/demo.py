@@ -1,7 +1,7 @@
-"""`make demo`: a bisimulation method and its PAMD version learn a real DMControl task from pixels, side by side.
+"""`make demo`: a bisimulation method and its PAMD version learn a DMControl task from pixels at the same time.
 
-About ten minutes on two cores. Each agent is an ordinary `pamd train` in a process of its own. The demo ends with a
-report page that shows the learning curves and the videos of both agents.
+The demo takes about ten minutes on two cores. Each agent is an ordinary `pamd train` in its own process. At the end,
+the demo writes a report page that shows the learning curves and the videos of both agents.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ from pamd.report.logs import read_log
 from pamd.sweep.state import read_state
 from pamd.training.config import Runtime, TrainConfig, config_text, run_name
 
-# Everything that decides what the demo shows: the scale `cpu` on a task whose learning is plain to see.
+# The settings of the demo: scale `cpu`, and a task on which progress is easy to see.
 TASK, METHODS = "walker_stand", ("dbc-det", "dbc-det+pamd")
 DECISIONS, MOST = 12_000, 1000
-"""MOST: the largest return that the task allows."""
+"""MOST is the maximum return of the task."""
 OPTIONS = {
     "scale": "cpu",
     "decisions": DECISIONS,
@@ -37,7 +37,7 @@ OPTIONS = {
 }
 ROOT = Path("demo")
 _SHOWN = 5
-"""The newest returns in the live table."""
+"""The number of newest returns in the live table."""
 ON_ONE_CORE = ("--threads", "1", "--no-tensorboard", "--video", "last")
 
 
@@ -53,7 +53,7 @@ def main() -> int:
         watch(processes, runs, console)
     except KeyboardInterrupt:
         for process in processes.values():
-            process.wait()  # Ctrl-C reached them too: they are writing their checkpoints.
+            process.wait()  # Ctrl-C also reached the agents. They are writing checkpoints.
         console.print("Stopped. Run `make demo` again to continue.")
         return 130
     failed = [method for method, process in processes.items() if process.returncode]
@@ -71,7 +71,7 @@ def config(method: str) -> TrainConfig:
 
 
 def start(method: str) -> subprocess.Popen[bytes]:
-    """`pamd train` in the background; its output goes to demo/METHOD.log."""
+    """Start `pamd train` in the background. Its output is written to demo/METHOD.log."""
     file = ROOT / f"{method}.json"
     file.write_text(config_text(config(method)))
     words = [sys.executable, "-m", "pamd", "train", "--config", str(file), "--runs", str(ROOT), *ON_ONE_CORE]
@@ -98,7 +98,7 @@ def watch(processes: dict[str, subprocess.Popen[bytes]], runs: dict[str, Path], 
 
 
 def table(runs: dict[str, Path], first: dict[str, int], seconds: float) -> Table:
-    """Progress, time left and returns; `first` holds the decisions of each run `seconds` ago."""
+    """Return a table of progress, time left and returns. `first` contains the decisions of each run `seconds` ago."""
     made = Table("agent", "decisions", "progress", "time left", "untrained", "newest returns")
     for method, run in runs.items():
         done = read_state(run).decisions
@@ -110,7 +110,7 @@ def table(runs: dict[str, Path], first: dict[str, int], seconds: float) -> Table
 
 
 def time_left(done: int, since: int, seconds: float) -> str:
-    """The time that the remaining decisions take at the rate of the last `since` ones."""
+    """Estimate the remaining time from the last `since` decisions, which took `seconds`."""
     if done >= DECISIONS:
         return "done"
     if since <= 0:
@@ -120,7 +120,7 @@ def time_left(done: int, since: int, seconds: float) -> str:
 
 
 def show(runs: dict[str, Path], console: Console, minutes: float) -> None:
-    """Write the curves and the report page, and say what they show."""
+    """Write the curves and the report page, and print a summary."""
     curves = [load_run(run).curve for run in runs.values()]
     random_play = random_return(runs)
     title = f"{TASK} from pixels"
@@ -141,7 +141,7 @@ def show(runs: dict[str, Path], console: Console, minutes: float) -> None:
 
 
 def random_return(runs: dict[str, Path]) -> float:
-    """The mean return of the episodes of the random phase, over both runs."""
+    """Return the mean return of the episodes of the random phase, over both runs."""
     rows = [json.loads(line) for run in runs.values() for line in (run / "train.jsonl").read_text().splitlines()]
     random = config(METHODS[0]).learner.options.random_decisions
     returns = [row["return"] for row in rows if row["kind"] == "episode" and row["decisions"] <= random]

@@ -1,7 +1,7 @@
-"""Does the distance shape the encoder? Four instruments, one small run: `python examples/diagnose.py [DIRECTORY]`.
+"""Test whether the distance shapes the encoder: `python examples/diagnose.py [DIRECTORY]`.
 
-Trains an agent on the toy task (a minute), then looks at it. On a run of your own, only the calls below matter; the
-same from a shell is `pamd diagnose residual RUN`, `pamd diagnose geometry RUN` and so on.
+The script trains an agent on the toy task (one minute) and runs four diagnostics. For your own run, use only the calls
+below, or the shell commands `pamd diagnose residual RUN`, `pamd diagnose geometry RUN` and so on.
 """
 
 from __future__ import annotations
@@ -18,20 +18,20 @@ from pamd.report.diagnostics import draw
 def main(root: Path, decisions: int, steps: int) -> None:
     run = pamd.train(pamd.configure("toy", "simsr+pamd", scale="smoke", decisions=decisions), root)
 
-    # Can the head satisfy its fixed point while the encoder stands still? Any registered distance can be asked.
+    # Can the head reach its fixed point with a frozen encoder? Any registered distance can be tested.
     fitted = diagnostics.residual(run, distances=["pamd", "mlp"], seeds=2, steps=steps, out=root / "residual")
     for row in fitted.absorption:
         print(
             f"{row.distance}: residual {row.frozen:.2g} frozen, {row.trainable:.2g} trainable, absorbs {row.ratio:.2f}"
         )
 
-    # What has the matrix learned, and what do the latents hold for alike?
+    # Examine the learned matrix, and the states that are close in latent space.
     shape = diagnostics.geometry(run, pairs=128)
     print(f"effective rank {shape.effective_rank.mean():.1f} of {shape.latent_dim}")
     seen = diagnostics.latents(run, states=80, episodes=4)
     print({name: round(row["state"], 2) for name, row in seen.correlations.items()})
 
-    # Against the truth, where it is known: exact metrics of finite MDPs.
+    # Compare with the ground truth, which is known for exact metrics of finite MDPs.
     truth = diagnostics.exact(metrics=["mico"], distances=["l2", "pamd", "mlp"], dimensions=[4], seeds=1, steps=steps)
     for cell in truth.cells[:6]:
         print(f"{cell.distance}, {cell.encoder} table: {cell.residual:.3f} fitted, {cell.held_out:.3f} held out")

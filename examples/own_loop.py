@@ -1,4 +1,4 @@
-"""A whole method in a training loop of your own: DDPG on Pendulum, your encoder, DBC-Det+PAMD."""
+"""Use a complete method in your own training loop: DDPG on Pendulum with your encoder and DBC-Det+PAMD."""
 
 import random
 import sys

@@ -1,4 +1,4 @@
-"""A whole method in a training loop of your own, with discrete actions: DQN on CartPole with DBC-Det+PAMD."""
+"""Use a complete method in your own training loop with discrete actions: DQN on CartPole with DBC-Det+PAMD."""
 
 import random
 import sys
@@ -23,7 +23,7 @@ for step in range(steps):
         greedy = int(q(rep.encode(torch.tensor(obs)[None])).argmax())
     action = random.randrange(2) if random.random() < max(0.05, 1 - step / 3000) else greedy
     next_obs, _, terminated, truncated, _ = env.step(action)
-    reward = np.float32(1 - abs(next_obs[2]) / 0.21)  # CartPole's own is always 1: no state would differ from another
+    reward = np.float32(1 - abs(next_obs[2]) / 0.21)  # CartPole's own reward is always 1, so no states would differ
     replay.append((obs, action, reward, next_obs, np.float32(terminated)))
     obs, age = next_obs, age + 1
     if terminated or truncated:

@@ -1,4 +1,4 @@
-"""PAMD inside code that knows nothing of it: its own encoder, latent model and replay; one distance, one loss."""
+"""Add PAMD to existing code with its own encoder, latent model and replay: one distance and one loss."""
 
 import torch
 from torch import nn
@@ -7,14 +7,14 @@ import pamd
 
 torch.manual_seed(0)
 
-# The code there is: an encoder, a latent model, and a replay of (observation, action, reward, next observation).
+# The existing code: an encoder, a latent model, and a replay of (observation, action, reward, next observation).
 encoder = nn.Sequential(nn.Linear(24, 64), nn.ReLU(), nn.Linear(64, 16), nn.LayerNorm(16))
 model = nn.Linear(16 + 2, 16)
 replay = {"obs": torch.randn(1000, 24), "action": torch.rand(1000, 2) * 2 - 1}
 replay["reward"] = replay["obs"][:, 0].tanh()
 replay["next_obs"] = replay["obs"] + 0.1 * torch.randn(1000, 24)
 
-# What is dropped in.
+# The added parts. The optimizer also trains the distance.
 distance = pamd.distance("pamd", latent_dim=16)
 operator = pamd.operator("independent", gamma=0.9, next_latents="model", c_R="1-gamma")
 optimiser = torch.optim.Adam([*encoder.parameters(), *model.parameters(), *distance.parameters()], lr=1e-3)

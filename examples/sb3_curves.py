@@ -1,12 +1,12 @@
-"""Learning curves of Stable-Baselines3 with and without a behavioral metric, one run directory for each curve.
+"""Learning curves of Stable-Baselines3 with and without a behavioral metric, with one run directory per curve.
 
     python examples/sb3_curves.py                                     # every task, method and seed, one after the other
-    python examples/sb3_curves.py cartpole_balance simsr+pamd 0       # one of them
+    python examples/sb3_curves.py cartpole_balance simsr+pamd 0       # a single run
     python examples/sb3_curves_plot.py                                # curves.csv and learning-curves.png
 
-Rerun the same command to continue where it stopped: a run is saved at every evaluation, and a finished one is skipped.
+Rerun the same command to continue. Each run is saved at every evaluation, and finished runs are skipped.
 Every row of eval.jsonl has decisions, frames and updates. "none" is plain SB3 with the same policy. Budgets are small:
-the curves show that both kinds of agent train, not how well they do in the end.
+the curves show that both kinds of agent train, not their final performance.
 Requires pamd[sb3] and, for the games, pamd[atari].
 """
 
@@ -68,15 +68,15 @@ TASKS: dict[str, dict[str, Any]] = {
         "options": {**DQN, "buffer_size": 10_000, "learning_starts": 1000, "learning_rate": 1e-4},
     },
 }
-"""Budgets of four to five minutes on one core, which are a small part of the usual ones."""
+"""The settings of each task. A run takes four to five minutes on one core. The usual budgets are much larger."""
 SIZE = 48
-"""The side of the pictures of a DMControl task."""
+"""The height and width of the images of a DMControl task."""
 EPISODES = 5
-"""Of one evaluation."""
+"""The number of episodes per evaluation."""
 
 
 class Gray(gymnasium.ObservationWrapper[Any, Any, Any]):
-    """ALE's gray pictures [210, 160] as [1, 84, 84]."""
+    """Converts ALE's gray images [210, 160] to [1, 84, 84]."""
 
     def __init__(self, env: gymnasium.Env[Any, Any]) -> None:
         super().__init__(env)
@@ -87,7 +87,7 @@ class Gray(gymnasium.ObservationWrapper[Any, Any, Any]):
 
 
 class Planes(gymnasium.ObservationWrapper[Any, Any, Any]):
-    """MinAtar's truth values [10, 10, C] as pictures [C, 10, 10]."""
+    """Converts MinAtar's boolean observations [10, 10, C] to images [C, 10, 10]."""
 
     def __init__(self, env: gymnasium.Env[Any, Any]) -> None:
         super().__init__(env)
@@ -99,7 +99,7 @@ class Planes(gymnasium.ObservationWrapper[Any, Any, Any]):
 
 
 def make_env(task: str, seed: int) -> VecEnv:
-    """The environment of a task, as SB3 takes it."""
+    """Return the vectorized environment of a task for SB3."""
     if task.startswith("ALE/"):
         import ale_py
 
@@ -123,13 +123,13 @@ def _suite(task: str, seed: int) -> Any:
 
 
 def make_class(algorithm: str, method: str) -> tuple[Any, Any]:
-    """The class of an algorithm with a method, and its policy."""
+    """Return the class of an algorithm with a method, and its policy."""
     plain: Any = getattr(stable_baselines3, algorithm)
     return (plain if method == "none" else with_metric(plain, method)), LATENT_POLICIES[algorithm]
 
 
 def run(task: str, method: str, seed: int, out: Path, saved: Path) -> Path:
-    """Train one agent, or continue it; a row of eval.jsonl for each evaluation."""
+    """Train one agent or continue its training. Each evaluation adds a row to eval.jsonl."""
     setting = TASKS[task]
     name = f"{task.replace('/', '-')}_{method}_s{seed}"
     folder, kept = out / name, saved / name
@@ -145,10 +145,10 @@ def run(task: str, method: str, seed: int, out: Path, saved: Path) -> Path:
         cls, policy = make_class(setting["algorithm"], method)
         model = cls(policy, env, seed=seed, device="cpu", **setting["options"])
         (folder / "eval.jsonl").write_text("")
-    # In one call, because schedules read how much of it is left.
+    # Call `learn` only once, because schedules depend on the remaining part of the call.
     left, evaluation = _left(setting, model.num_timesteps), Evaluation(test_env, setting, folder, kept)
     model.learn(left, callback=evaluation, reset_num_timesteps=False)
-    (kept / "replay.pkl").unlink()  # up to half a gigabyte, which a finished run does not need
+    (kept / "replay.pkl").unlink()  # up to half a gigabyte, not needed after the run
     env.close(), test_env.close()
     return folder
 
@@ -158,7 +158,7 @@ def _left(setting: dict[str, Any], decisions: int) -> int:
 
 
 def _load(setting: dict[str, Any], method: str, env: VecEnv, folder: Path, kept: Path) -> Any:
-    """The model at its last evaluation. Rows after it are dropped."""
+    """Load the model of the last evaluation, and drop later rows of eval.jsonl."""
     model = make_class(setting["algorithm"], method)[0].load(kept / "model.zip", env=env, device="cpu")
     model.load_replay_buffer(kept / "replay.pkl")
     model.set_random_seed(model.seed + model.num_timesteps)
@@ -172,7 +172,7 @@ def _read(folder: Path) -> list[dict[str, Any]]:
 
 
 class Evaluation(BaseCallback):
-    """After equal numbers of decisions: evaluate, add a row, save."""
+    """A callback that evaluates, adds a row and saves, each time after the same number of decisions."""
 
     def __init__(self, env: VecEnv, setting: dict[str, Any], folder: Path, kept: Path) -> None:
         super().__init__()
@@ -198,7 +198,7 @@ class Evaluation(BaseCallback):
 
 
 def save(model: Any, kept: Path) -> None:
-    """Write replay and model; an interrupted write leaves the last ones in place."""
+    """Save the model and the replay. An interrupted write does not damage the previous files."""
     model.save(kept / "new-model.zip")
     model.save_replay_buffer(kept / "new-replay.pkl")
     (kept / "new-replay.pkl").replace(kept / "replay.pkl")

@@ -1,4 +1,4 @@
-"""What examples/sb3_curves.py has found, as one table and one figure.
+"""Collect the results of examples/sb3_curves.py in one table and one figure.
 
 python examples/sb3_curves_plot.py      # results/integrations/curves.csv and learning-curves.png
 """
@@ -19,7 +19,7 @@ COLORS = {"none": "C7", "simsr+pamd": "C0", "mico": "C1"}
 
 
 def collect(out: Path) -> list[dict[str, Any]]:
-    """Every evaluation of every run, written to curves.csv."""
+    """Return every evaluation of every run, and write them to curves.csv."""
     rows = []
     for config in sorted(out.glob("*/config.json")):
         described = json.loads(config.read_text())
@@ -33,7 +33,7 @@ def collect(out: Path) -> list[dict[str, Any]]:
 
 
 def draw(axis: Any, rows: list[dict[str, Any]], method: str) -> None:
-    """The curve of each seed, and their mean where all seeds have a value."""
+    """Plot the curve of each seed, and their mean at frames for which all seeds have a value."""
     curves: dict[int, dict[int, float]] = {}
     for row in rows:
         curves.setdefault(row["seed"], {})[row["frames"]] = row["return"]
@@ -46,7 +46,7 @@ def draw(axis: Any, rows: list[dict[str, Any]], method: str) -> None:
 
 
 def plot(out: Path) -> Path:
-    """One panel for each task, one color for each method."""
+    """Draw one panel per task with one color per method, and return the path of the figure."""
     rows = collect(out)
     tasks = sorted({(row["algorithm"], row["task"]) for row in rows}, reverse=True)
     figure, axes = plt.subplots(1, len(tasks), figsize=(5 * len(tasks), 4), squeeze=False)

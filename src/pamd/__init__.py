@@ -1,4 +1,4 @@
-"""PAMD: the pairwise adaptive Mahalanobis distance, and the laboratory for behavioral-metric representations."""
+"""The pairwise adaptive Mahalanobis distance (PAMD), and experiments with behavioral-metric representations."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from pamd.training import TrainConfig, load, resume, train
     from pamd.types import Extras, Latents, Loss, Measurement, Pairs, Window
 
-# Looked up on first use, so that `import pamd` and the command line do not wait for torch.
+# Imported on first use, so that `import pamd` and the command line do not wait for torch.
 _HOMES = {
     "Agent": "pamd.agent",
     "AgentConfig": "pamd.agent",

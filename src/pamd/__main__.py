@@ -1,4 +1,4 @@
-"""`python -m pamd` is the `pamd` command."""
+"""Run the `pamd` command with `python -m pamd`."""
 
 import sys
 

@@ -1,4 +1,4 @@
-"""Frozen dataclasses to and from JSON, strictly: an unknown key or a wrong type is an error."""
+"""Convert frozen dataclasses to and from JSON. Parsing is strict: an unknown key or a wrong type is an error."""
 
 from __future__ import annotations
 
@@ -38,16 +38,16 @@ C = TypeVar("C")
 
 @dataclass(frozen=True)
 class Part(ABC):
-    """A registered thing by name, with its typed options. A subclass is final; it states which registry it names.
+    """A registered component, given by its name and its typed options. A subclass is final and sets `registry`.
 
-    `options` may be given as a mapping. It becomes the part's own record, with every default written out.
+    `options` may be a mapping. It is converted to the component's `Config`, which includes every default.
     """
 
     name: str
     options: Any = dataclasses.field(default_factory=dict)
 
     registry: ClassVar[Registry[Any]]
-    """Where the name is looked up."""
+    """The registry that contains the name."""
 
     def __post_init__(self) -> None:
         record = self.cls.Config
@@ -56,12 +56,12 @@ class Part(ABC):
 
     @property
     def cls(self) -> Any:
-        """The class of this name."""
+        """The class that is registered under this name."""
         return self.registry.get(self.name)
 
 
 def build(cls: type[C], options: Mapping[str, Any], what: str) -> C:
-    """A `cls` from keyword `options`; `what` names the thing in errors ("distance 'pamd'")."""
+    """Build a `cls` from keyword `options`. `what` names the object in error messages ("distance 'pamd'")."""
     try:
         text = json.dumps(options)
     except (TypeError, ValueError, RecursionError) as error:
@@ -70,8 +70,8 @@ def build(cls: type[C], options: Mapping[str, Any], what: str) -> C:
 
 
 def from_json(cls: type[C], text: str, what: str) -> C:
-    """A `cls` from a JSON object."""
-    import pydantic  # Imported here: the distances themselves do not need it.
+    """Build a `cls` from a JSON object."""
+    import pydantic  # Imported here, because the distances do not need it.
 
     try:
         data = json.loads(text)
@@ -91,28 +91,29 @@ def from_json(cls: type[C], text: str, what: str) -> C:
 
 @functools.cache
 def _adapter(cls: Any) -> pydantic.TypeAdapter[Any]:
-    """The validator of a record. To build one takes longer than to use it."""
+    """Return the validator of a dataclass. It is cached, because building it takes longer than using it."""
     import pydantic
 
     return pydantic.TypeAdapter(cls)
 
 
 def to_tree(config: Any) -> dict[str, Any]:
-    """A frozen dataclass as nested dicts of plain data."""
+    """Convert a frozen dataclass to nested dicts of plain data."""
     tree: dict[str, Any] = json.loads(json.dumps(dataclasses.asdict(config)))
     return tree
 
 
 def to_json(config: Any) -> str:
-    """The JSON text of a frozen dataclass; keys sorted, so equal configs give equal text."""
+    """Convert a frozen dataclass to JSON text. Keys are sorted, so equal configs give equal text."""
     return json.dumps(dataclasses.asdict(config), indent=2, sort_keys=True)
 
 
 def apply_settings(cls: type[Any], tree: dict[str, Any], settings: Sequence[str]) -> None:
-    """Change the tree of a `cls` in place: dotted keys, JSON values or plain words: "method.objective.pairing=all".
+    """Change the tree of a `cls` in place with settings such as "method.objective.pairing=all".
 
-    The word `options` may be left out of a key: `learner.batch` is `learner.options.batch`. Another name of a part
-    brings that part's own default options; names are set first, in any order of the settings.
+    Keys are dotted. Values are JSON or plain words. `options` may be omitted from a key: `learner.batch` is
+    `learner.options.batch`. A new name of a part also sets the default options of that name. Names are set first,
+    regardless of the order of the settings.
     """
     if isinstance(settings, str):
         raise ConfigError(f"settings must be a list such as [{settings!r}], got the text alone")
@@ -144,7 +145,7 @@ def _apply(cls: Any, tree: dict[str, Any], key: str, value: Any) -> None:
 
 
 def _unknown_option(tree: dict[str, Any], key: str, here: str, choices: list[str]) -> UnknownNameError:
-    """The error for `here`, the unknown start of `key`. A field of a part is suggested with the part's name."""
+    """Return the error for `here`, the unknown prefix of `key`. If a part has this field, suggest `part.key`."""
     for part, fields in tree.items():
         if isinstance(fields, dict) and here in {*fields, *(fields.get("options") or ())}:
             return UnknownNameError("option", key, choices, meant=f"{part}.{key}")
@@ -152,7 +153,7 @@ def _unknown_option(tree: dict[str, Any], key: str, here: str, choices: list[str
 
 
 def _options_of(branch: dict[str, Any], kind: Any, name: str) -> tuple[dict[str, Any], Any]:
-    """The branch and record that hold the field `name`: a part's options, where `name` is none of the part's own."""
+    """Return the branch and dataclass with the field `name`: a part's options, unless the part itself has the field."""
     if _is_part(kind) and name not in ("name", "options"):
         return branch["options"], kind.registry.get(branch["name"]).Config
     return branch, kind
@@ -163,7 +164,7 @@ def _is_part(kind: Any) -> bool:
 
 
 def _field_type(kind: Any, name: str) -> Any:
-    """The record that a field holds; None if it holds something else."""
+    """Return the dataclass that a field holds, or None if it holds something else."""
     if not dataclasses.is_dataclass(kind):
         return None
     hint = _type_hints(kind)[name]
@@ -172,7 +173,7 @@ def _field_type(kind: Any, name: str) -> Any:
 
 
 def override(config: C, settings: Sequence[str], what: str = "the config") -> C:
-    """`config` with fields changed by "dotted.key=value"."""
+    """Return `config` with the fields changed by settings of the form "dotted.key=value"."""
     if not settings:
         return config
     tree = to_tree(config)
@@ -181,7 +182,7 @@ def override(config: C, settings: Sequence[str], what: str = "the config") -> C:
 
 
 def _value(text: str) -> Any:
-    """JSON, or else the text itself. 1e5 is a whole number, so that counts can be written like this."""
+    """Parse JSON. Other text is returned unchanged. 1e5 is an integer, so that counts can be written this way."""
     try:
         value = json.loads(text)
     except (ValueError, RecursionError):
@@ -191,12 +192,12 @@ def _value(text: str) -> Any:
 
 
 def differences(one: Any, other: Any) -> Iterator[tuple[str, Any, Any]]:
-    """The fields in which two records differ, nested ones dotted."""
+    """Yield the key and both values of each field in which two dataclasses differ. Nested keys are dotted."""
     return tree_differences(to_tree(one), to_tree(other))
 
 
 def tree_differences(one: Mapping[str, Any], other: Mapping[str, Any]) -> Iterator[tuple[str, Any, Any]]:
-    """The leaves in which two trees differ, by dotted key."""
+    """Yield the dotted key and both values of each leaf in which two trees differ."""
     left, right = _flat(one), _flat(other)
     for key in sorted(left.keys() | right.keys()):
         if left.get(key) != right.get(key):
@@ -211,21 +212,21 @@ def _flat(tree: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
 
 
 def check_positive(what: str, **values: float | None) -> None:
-    """Raise ConfigError unless every given value is a finite number above zero (None is passed over)."""
+    """Raise ConfigError unless every value is a finite number above zero or None."""
     for name, value in values.items():
         if value is not None and not 0 < value < float("inf"):
             raise ConfigError(f"{what}: {name} must be a finite number above 0, got {value!r}")
 
 
 def check_fraction(what: str, name: str, value: float) -> None:
-    """Raise ConfigError unless `value` lies in (0, 1]."""
+    """Raise ConfigError unless `value` is in (0, 1]."""
     if not 0 < value <= 1:
         raise ConfigError(f"{what}: {name} must lie in (0, 1], got {value!r}")
 
 
 def check_whole(what: str, name: str, value: Any, minimum: int) -> None:
-    """Raise ConfigError unless `value` is a whole number of at least `minimum`."""
-    # True is an int to Python; it is never meant as one here.
+    """Raise ConfigError unless `value` is an integer of at least `minimum`."""
+    # A bool is an int in Python, but it is never a valid value here.
     if isinstance(value, bool) or not isinstance(value, int) or value < minimum:
         raise ConfigError(f"{what}: {name} must be a whole number of at least {minimum}, got {value!r}")
 
@@ -237,7 +238,7 @@ def check_choice(what: str, name: str, value: str, choices: tuple[str, ...]) -> 
 
 
 def _reject_unknown_keys(cls: Any, data: Any, what: str) -> None:
-    """Walk types and data together: pydantic itself ignores unknown keys of plain dataclasses."""
+    """Walk types and data together and reject unknown keys. Pydantic ignores unknown keys of plain dataclasses."""
     if isinstance(data, list):
         for item in data:
             for part in typing.get_args(cls):
@@ -246,7 +247,7 @@ def _reject_unknown_keys(cls: Any, data: Any, what: str) -> None:
     if not isinstance(data, dict):
         return
     if not dataclasses.is_dataclass(cls):
-        # `Inner | None`, or a mapping of Inner; a key of the mapping itself is not for us to judge.
+        # `Inner | None`, or a mapping with Inner values. The keys of the mapping itself are not checked.
         mapping = typing.get_origin(cls) in (dict, Mapping)
         for part in typing.get_args(cls):
             for item in data.values() if mapping else (data,):
@@ -261,7 +262,7 @@ def _reject_unknown_keys(cls: Any, data: Any, what: str) -> None:
 
 
 def _type_hints(cls: Any) -> dict[str, Any]:
-    """The types of the fields. Evaluating them takes most of the time of building a config."""
+    """Return the types of the fields. They are cached, because evaluating them dominates the time to build a config."""
     if cls not in _KNOWN_HINTS:
         _KNOWN_HINTS[cls] = typing.get_type_hints(cls)
     return _KNOWN_HINTS[cls]

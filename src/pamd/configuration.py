@@ -1,7 +1,7 @@
-"""From names to a TrainConfig: what the command line and Python both start from.
+"""Build a TrainConfig from names, for the command line and for Python.
 
-A config is resolved in one pass: the method's and the learner's records, then the scale, then the options that were
-given, then `--set`. It is validated once, at the end.
+A config is resolved in one pass: first the settings of the method and the learner, then the scale, then the given
+options, then `--set`. It is validated once, at the end.
 """
 
 from __future__ import annotations
@@ -53,24 +53,24 @@ _RELEASED_SAC: dict[Side, dict[str, Any]] = {
         "temperature_beta1": 0.5,
     },
 }
-"""SAC in the two released code bases, where it differs from the paper's."""
+"""SAC options of the two released code bases that differ from the paper."""
 
 _RELEASED_DBC_EVALUATION = {"evaluate_every": 10, "evaluate_unit": "episodes", "evaluate_episodes": 20}
-"""Evaluation on the released DBC side. The other side evaluates as the paper does; smaller scales have their own."""
+"""Evaluation settings of the released DBC code. The other code base uses the paper's. Smaller scales set their own."""
 
 
 @dataclass(frozen=True)
 class RunOptions:
-    """A run by names. An option that is not given keeps the value of the scale, the method or the learner."""
+    """The options of a run. An omitted option has the value of the scale, the method or the learner."""
 
     method: str | None = None
-    """a name of `pamd list methods`; LEARNER:METHOD also names the learner (default: simsr+pamd)"""
+    """a name from `pamd list methods`; LEARNER:METHOD also names the learner (default: simsr+pamd)"""
     learner: str | None = None
-    """a name of `pamd list learners` (default: sac)"""
+    """a name from `pamd list learners` (default: sac)"""
     fidelity: Fidelity | None = None
-    """which to follow where the paper's text and the released code differ (default: paper)"""
+    """source to follow if the paper's text and the released code differ (default: paper)"""
     scale: str | None = None
-    """sizes and budget; a name of `pamd list scales` (default: paper; for state: tasks state)"""
+    """sizes and budget; a name from `pamd list scales` (default: paper, or state for state: tasks)"""
     seed: int | None = None
     """seed of weights, environment, replay and exploration (default: 0)"""
     decisions: int | None = None
@@ -78,9 +78,9 @@ class RunOptions:
     schedule: Schedule | None = None
     """sequential: one optimizer step per loss; joint: one backward pass for all losses (default: the scale's)"""
     isolate_metric: bool = False
-    """train a second encoder by the metric loss alone; the agent itself learns without the metric"""
+    """train a second encoder with the metric loss only; the agent itself learns without the metric"""
     gamma: float | None = None
-    """discount of the learner and of the metric's operator (default: 0.99)"""
+    """discount factor of the learner and of the metric's operator (default: 0.99)"""
     precision: Precision | None = None
     """data type of the forward passes of an update (default: float32)"""
     action_repeat: int | None = None
@@ -92,27 +92,27 @@ class RunOptions:
     render: Literal["standard", "fast"] | None = None
     """fast: no shadows, reflections or multisampling (default: the scale's)"""
     scene: Scene | None = None
-    """colors of floor and sky (default: stock; released-dbc for dbc methods with --fidelity released)"""
+    """colors of the floor and the sky (default: stock; released-dbc for dbc methods with --fidelity released)"""
     distractor: str | None = None
-    """moving background; a name of `pamd list distractors` (default: none)"""
+    """moving background; a name from `pamd list distractors` (default: none)"""
     videos: str | None = None
-    """directory of videos or pictures for the distractor (default: videos of installed packages)"""
+    """directory of videos or images for the distractor (default: videos of installed packages)"""
     noise: str | None = None
-    """noise dimensions of a state: task; a name of `pamd list noises` (default: none)"""
+    """noise dimensions of a state: task; a name from `pamd list noises` (default: none)"""
     capacity: int | None = None
-    """newest frames that the replay can sample (default: 1000000)"""
+    """number of most recent frames that can be sampled from the replay (default: 1000000)"""
     storage: Storage | None = None
-    """where the replay keeps its frames; mmap uses disk instead of memory (default: memory)"""
+    """where the replay stores its frames; mmap uses disk instead of memory (default: memory)"""
     evaluate_every: int | None = None
     """decisions, or episodes (--evaluate-unit), between evaluations (default: the scale's)"""
     evaluate_unit: EvaluateUnit | None = None
-    """what --evaluate-every counts (default: decisions)"""
+    """unit of --evaluate-every (default: decisions)"""
     evaluate_episodes: int | None = None
     """episodes per evaluation (default: the scale's)"""
     checkpoint_every: int | None = None
     """decisions between checkpoints (default: the scale's)"""
     log_every: int | None = None
-    """decisions between rows of the log (default: the scale's)"""
+    """decisions between log rows (default: the scale's)"""
 
     @property
     def given(self) -> dict[str, Any]:
@@ -138,17 +138,17 @@ def configure(
     runtime: Runtime | None = None,
     **options: Any,
 ) -> TrainConfig:
-    """The config of a run, by names.
+    """Build the config of a run from names.
 
     `options` are the fields of `RunOptions`: learner, fidelity, scale, seed, decisions, ... None means not given.
-    `settings` reach every other field: "method.objective.pairing=all", "learner.batch=256".
+    `settings` change any other field: "method.objective.pairing=all", "learner.batch=256".
     """
     known = [f.name for f in dataclasses.fields(RunOptions)]
     for key in options:
         if key not in known:
             raise UnknownNameError("option of a run", key, known)
     given = RunOptions(method=method, **options).given
-    EnvConfig(task)  # A task that is no name is refused before it is looked up.
+    EnvConfig(task)  # Reject a task that is not a name before it is looked up.
     for key in ("method", "learner", "fidelity", "scale", "videos"):
         if not isinstance(given.get(key, ""), (str, Path) if key == "videos" else str):
             raise ConfigError(f"option {key!r} of a run must be text, got {_kind(given[key])}")
@@ -172,13 +172,13 @@ def configure(
     tree["runtime"] = to_tree(runtime or Runtime())
     for key in (setting.partition("=")[0] for setting in settings):
         if key in _BY_OPTION:
-            raise ConfigError(f"--set {key} would change the name alone; use --{_BY_OPTION[key]}")
+            raise ConfigError(f"--set {key} would change only the name; use --{_BY_OPTION[key]}")
     apply_settings(TrainConfig, tree, settings)
     return build(TrainConfig, tree, "the config")
 
 
 def split_name(name: str, learner: str | None = None) -> tuple[str, str]:
-    """(learner, method) of "simsr+pamd", "sac", "drqv2" or "drqv2:simsr+pamd"."""
+    """Split "simsr+pamd", "sac", "drqv2" or "drqv2:simsr+pamd" into (learner, method)."""
     first, colon, rest = name.partition(":")
     if not colon and first not in LEARNERS.names():
         if first.partition("+")[0] not in methods.PIPELINES:
@@ -191,13 +191,13 @@ def split_name(name: str, learner: str | None = None) -> tuple[str, str]:
 
 
 def _kind(value: Any) -> str:
-    """How an error names a value that should have been text: a record by its type, which is shorter."""
+    """Describe a value that is not text for an error message. Dataclasses are shown by type, which is shorter."""
     advice = "; pass its name, and changes as settings" if isinstance(value, methods.Method) else ""
     return (type(value).__name__ if dataclasses.is_dataclass(value) else repr(value)) + advice
 
 
 def _base(task: str, given: dict[str, Any]) -> dict[str, Any]:
-    """The tree that names alone give, before the scale."""
+    """Return the tree that the names determine, before the scale is applied."""
     fidelity = given.get("fidelity", "paper")
     learner, name = split_name(given.get("method", "simsr+pamd"), given.get("learner"))
     method = methods.method(name, fidelity)
@@ -216,7 +216,7 @@ def _base(task: str, given: dict[str, Any]) -> dict[str, Any]:
 
 
 def _scene(task: str, method: str, fidelity: Fidelity) -> Scene:
-    """The released DBC side draws scenes of its own, where the task can be drawn in them."""
+    """Return the scene. The released DBC code has its own scenes, which are used if the task supports them."""
     has_scene = "released-dbc" in scenes(task)
     return "released-dbc" if has_scene and _is_released_dbc(method, fidelity) else "stock"
 
@@ -226,7 +226,7 @@ def _is_released_dbc(method: str, fidelity: Fidelity) -> bool:
 
 
 def _set_evaluation_unit(tree: dict[str, Any], given: dict[str, Any]) -> None:
-    """A given number counts decisions, unless its unit is given as well."""
+    """Use decisions as the unit of a given `evaluate_every`, unless the unit is also given."""
     if "evaluate_every" in given:
         tree["evaluate_unit"] = "decisions"
     elif given.get("evaluate_unit", tree["evaluate_unit"]) != tree["evaluate_unit"]:

@@ -1,4 +1,4 @@
-"""Files that survive a crash: written whole, made durable, named last."""
+"""Crash-safe files: all content is written and synced to disk before a file gets its final name."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ __all__ = ["append", "check_directory", "open_file", "read", "replace", "sync", 
 
 
 def check_directory(path: Path, what: str) -> None:
-    """ResourceError unless the directory `path` is there, or can be made, and may be written to."""
+    """Raise ResourceError unless the directory `path` is writable, or can be created."""
     there = path.expanduser().absolute()
     while not there.exists() and there != there.parent:
         there = there.parent
@@ -23,24 +23,24 @@ def check_directory(path: Path, what: str) -> None:
 
 
 def open_file(path: Path, mode: str) -> IO[bytes]:
-    """Open a file as bytes. A symbolic link is an error: what it leads to is not part of the run."""
+    """Open a file in binary mode. A symbolic link is an error, because its target is not part of the run."""
     return open(path, mode, opener=_no_link)
 
 
 def read(path: Path) -> bytes:
-    """The content of a file."""
+    """Return the content of a file."""
     with open_file(path, "rb") as file:
         return file.read()
 
 
 def append(path: Path, data: bytes) -> None:
-    """Add to the end of a file that exists."""
+    """Append data to an existing file."""
     with open(os.open(path, os.O_WRONLY | os.O_APPEND | os.O_NOFOLLOW), "ab") as file:
         file.write(data)
 
 
 def sync(path: Path) -> int:
-    """Make the content of a file durable, and return its length."""
+    """Sync a file to disk and return its length."""
     handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW)
     try:
         os.fsync(handle)
@@ -54,7 +54,7 @@ def _no_link(path: str, flags: int) -> int:
 
 
 def write(path: Path, data: bytes) -> None:
-    """Write a new file and make its content durable."""
+    """Write a file and sync it to disk."""
     with open_file(path, "wb") as file:
         file.write(data)
         file.flush()
@@ -62,7 +62,7 @@ def write(path: Path, data: bytes) -> None:
 
 
 def replace(path: Path, data: bytes) -> None:
-    """Give `path` a new content in one step: a reader, or a crash, sees the old one or the new one."""
+    """Replace the content of `path` atomically. Readers see either the old or the new content, even after a crash."""
     temporary = path.with_name(f".{path.name}.{os.getpid()}")
     try:
         write(temporary, data)
@@ -74,7 +74,7 @@ def replace(path: Path, data: bytes) -> None:
 
 
 def sync_directory(directory: Path) -> None:
-    """A new name in a directory is durable only once the directory is."""
+    """Sync a directory to disk. A new file name survives a crash only after its directory is synced."""
     handle = os.open(directory, os.O_RDONLY)
     try:
         os.fsync(handle)

@@ -1,4 +1,4 @@
-"""The package's own errors: each names what was given, what was expected and, for a name, the nearest valid one."""
+"""The errors of this package. A message states the given value, the expected one and, for a name, the nearest match."""
 
 from __future__ import annotations
 
@@ -28,23 +28,23 @@ __all__ = [
 ]
 
 _MOST_LISTED = 15
-"""More names than this are not read in an error."""
+"""The maximum number of names that an error lists in full. Nobody reads a longer list."""
 _FEW = 8
 
 
 class PamdError(Exception):
-    """Base of every error this package raises on purpose."""
+    """Base class of all errors that this package raises on purpose."""
 
 
 class ConfigError(PamdError):
-    """An option is unknown, of the wrong type, out of range or contradicts another."""
+    """An option is unknown, has the wrong type, is out of range or contradicts another option."""
 
 
 class UnknownNameError(ConfigError):
-    """A distance, operator, method, task or key of that name does not exist.
+    """There is no distance, operator, method, task or key with this name.
 
-    The nearest name is suggested, or `meant` alone. `command` prints all names, where they are too many for one line.
-    `advice` is a last sentence.
+    The message suggests the nearest name and lists valid names. If `meant` is given, it suggests only `meant`. If there
+    are too many names for one line, it refers to `command`, which prints all of them. `advice` is the last sentence.
     """
 
     def __init__(
@@ -65,7 +65,7 @@ class UnknownNameError(ConfigError):
 
 
 class ShapeError(PamdError):
-    """A tensor or array does not have the shape that the signature states."""
+    """A tensor or array does not have the documented shape."""
 
 
 class DtypeError(PamdError):
@@ -73,15 +73,18 @@ class DtypeError(PamdError):
 
 
 class MDPError(PamdError):
-    """A finite MDP is invalid: rows that do not sum to one, a discount outside [0, 1), ..."""
+    """A finite MDP is invalid, e.g. its rows do not sum to one or its discount is outside [0, 1)."""
 
 
 class ReplayError(PamdError):
-    """A replay does not hold what was requested, or its files are damaged."""
+    """A replay does not contain the requested data, or its files are damaged."""
 
 
 class ResourceError(PamdError):
-    """Not enough memory or disk: names the forecast and what is available."""
+    """There is not enough memory or disk, a file cannot be written, or a cluster or system feature is not available.
+
+    If a forecast exceeds the memory or disk, the message states the forecast and the available amount.
+    """
 
 
 class RenderError(PamdError):
@@ -89,11 +92,11 @@ class RenderError(PamdError):
 
 
 class TaskError(PamdError):
-    """An environment cannot be built, was used in the wrong order, or failed while it ran."""
+    """An environment cannot be built, was used in the wrong order, or failed while running."""
 
 
 class ClipError(PamdError):
-    """A video or picture for a background is missing or cannot be read."""
+    """A background video or image is missing or cannot be read."""
 
 
 class CheckpointError(PamdError):
@@ -117,15 +120,15 @@ class RunInterrupted(PamdError):  # noqa: N818  It is no error: the run was aske
 
 
 class DivergenceError(PamdError):
-    """A loss became NaN or infinite."""
+    """A loss or another training metric became NaN or infinite."""
 
 
 class PluginWarning(UserWarning):
-    """A plug-in of another distribution could not be imported; everything else works without it."""
+    """A plug-in of another distribution could not be imported. Everything else still works."""
 
 
 def _valid(name: object, choices: list[str], command: str | None) -> str:
-    """The choices in one sentence: all, the nearest few, or the command that prints them."""
+    """Return a sentence with all choices, the nearest choices, or the command that prints them."""
     if len(choices) <= _MOST_LISTED:
         return f"Valid: {', '.join(choices) or '(none)'}."
     if command is not None:
@@ -135,7 +138,7 @@ def _valid(name: object, choices: list[str], command: str | None) -> str:
 
 
 def nearest(name: object, choices: Iterable[str]) -> str | None:
-    """The choice most similar to `name`, ignoring case; None if no choice is close."""
+    """Return the choice most similar to `name`, ignoring case, or None if no choice is close."""
     by_lower = {choice.lower(): choice for choice in choices}
     found = difflib.get_close_matches(str(name).lower(), list(by_lower), n=1, cutoff=0.7)
     return by_lower[found[0]] if found else None

@@ -1,4 +1,4 @@
-"""The one-line explanations of a record's fields, for `help` and for the reference."""
+"""The one-line descriptions of dataclass fields, for `help` and for the reference."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ C = TypeVar("C", bound=type[Any])
 
 
 def explained(record: C) -> C:
-    """Decorator of a dataclass: `help(record)` also shows the string below each field.
+    """Decorate a dataclass so that `help(record)` also shows the string below each field.
 
-    Python drops these strings. They are read from the source when somebody asks for help, not at import.
+    Python discards these strings. They are read from the source when the docstring is requested, not at import.
     """
     if not isinstance(vars(record).get("__doc__"), _Doc):
         record.__doc__ = cast(str, _Doc(vars(record).get("__doc__")))
@@ -24,7 +24,7 @@ def explained(record: C) -> C:
 
 
 def field_docs(record: type[Any]) -> dict[str, str]:
-    """The string below each field of a dataclass, inherited ones included; "" if there is none."""
+    """Return the string below each field of a dataclass, including inherited fields; "" if there is none."""
     found: dict[str, str] = {}
     for cls in reversed(record.__mro__):
         if dataclasses.is_dataclass(cls):
@@ -35,7 +35,7 @@ def field_docs(record: type[Any]) -> dict[str, str]:
 def _strings_below(cls: type[Any]) -> dict[str, str]:
     try:
         source = textwrap.dedent(inspect.getsource(cls))
-    except (OSError, TypeError):  # a class without a file: typed into a shell, or built by a function
+    except (OSError, TypeError):  # The class has no source: typed into a shell, or built by a function.
         return {}
     definition = ast.parse(source).body[0]
     assert isinstance(definition, ast.ClassDef)
@@ -49,7 +49,7 @@ def _strings_below(cls: type[Any]) -> dict[str, str]:
 
 
 class _Doc:
-    """The docstring of a record, followed by its fields: computed on each look."""
+    """The docstring of a dataclass, followed by its fields. It is computed at each access."""
 
     def __init__(self, own: str | None) -> None:
         self._own = own

@@ -9,17 +9,17 @@ from torch import Tensor, nn
 __all__ = ["Initialisation", "initialise", "initialise_uniform"]
 
 Initialisation = Literal["orthogonal", "pytorch"]
-"""Orthogonal weights and zero biases; or what PyTorch draws when it makes a layer."""
+"""Orthogonal weights and zero biases, or PyTorch's default initialization of a layer."""
 
 
 def initialise(module: nn.Module) -> None:
-    """Initialize every linear and convolutional layer below `module`."""
+    """Initialize every linear and convolutional layer in `module`."""
     for layer in module.modules():
         if isinstance(layer, nn.Linear):
             nn.init.orthogonal_(layer.weight)
             nn.init.zeros_(layer.bias)
         elif isinstance(layer, nn.Conv2d):
-            # Delta-orthogonal: only the kernel's center has weight, so the layer keeps the signal's norm.
+            # Delta-orthogonal: only the kernel's center is nonzero, so the layer preserves the signal's norm.
             assert layer.bias is not None
             nn.init.zeros_(layer.weight)
             middle = layer.kernel_size[0] // 2
@@ -28,6 +28,6 @@ def initialise(module: nn.Module) -> None:
 
 
 def initialise_uniform(parameter: Tensor, inputs: int) -> None:
-    """PyTorch's default for weights and biases of a linear layer: uniform on [-1/sqrt(inputs), 1/sqrt(inputs)]."""
+    """Initialize as PyTorch does in a linear layer: uniform on [-1/sqrt(inputs), 1/sqrt(inputs)]."""
     bound = inputs**-0.5
     nn.init.uniform_(parameter, -bound, bound)

@@ -1,4 +1,4 @@
-"""Pairing and the metric loss (eq:metric_loss): measure the latents of pairs, regress them on the operator's target."""
+"""Pairing and the metric loss (eq:metric_loss), which regresses the distance of pairs on the operator's target."""
 
 from __future__ import annotations
 
@@ -26,15 +26,15 @@ class Objective:
     """The options of the metric loss."""
 
     pairing: Literal["permutation", "all"] = "permutation"
-    """B pairs by one random permutation, or all B x B."""
+    """B pairs from one random permutation, or all B x B pairs."""
     right: Literal["online", "target"] = "online"
-    """Which encoder reads the right-hand state; "target" carries no gradient."""
+    """The encoder of the right-hand state. "target" carries no gradient."""
     regression: Literal["mse", "smooth-l1"] = "mse"
-    """The squared error, or its Huber with threshold 1."""
+    """The squared error, or the Huber loss with threshold 1."""
     weight: float = 1.0
-    """The weight of the whole metric term in the joint loss."""
+    """The weight of the whole metric term in the total loss."""
     penalty_sign: Literal[1, -1] = 1
-    """1: add the distance's penalty (PAMD rewards anisotropy). -1: subtract it (PAMD is pulled to isotropy)."""
+    """1: add the distance's penalty (PAMD then favors anisotropy). -1: subtract it (PAMD then favors isotropy)."""
 
     def __post_init__(self) -> None:
         check_choice("the objective", "pairing", self.pairing, ("permutation", "all"))
@@ -47,7 +47,7 @@ class Objective:
 
 
 def make_pairs(pairing: str, batch: int, generator: torch.Generator | None, device: torch.device) -> Pairs:
-    """The pairs that `pairing` makes of a batch of B rows."""
+    """Return the pairs of a batch of B rows under `pairing`."""
     if pairing == "all":
         return Pairs.all(batch, device)
     return Pairs.permutation(batch, generator, device)
@@ -62,11 +62,11 @@ def metric_loss(
     target_distance: Distance[Any] | nn.Module | None = None,
     generator: torch.Generator | None = None,
 ) -> Loss:
-    """The weighted metric loss of a batch with the penalty; gradients reach only `latents.z` and `distance`.
+    """Return the weighted metric loss of a batch with the penalty. Gradients reach only `latents.z` and `distance`.
 
-    `target_distance` measures next states (default: `distance`, without gradient). `generator` draws the pairs
-    and what a randomized penalty needs; without one, torch's global generator does. Either distance may be wrapped
-    (DistributedDataParallel, torch.compile): the measured side then runs through the wrapper, the target side does not.
+    `target_distance` measures next states (default: `distance`, without gradient). `generator` draws the pairs and the
+    randomness of a randomized penalty; by default, torch's global generator does. Either distance may be wrapped
+    (DistributedDataParallel, torch.compile). The measured side then runs through the wrapper, the target side does not.
     """
     objective = objective or Objective()
     target_side = _unwrapped(distance if target_distance is None else target_distance)
@@ -100,7 +100,7 @@ def metric_loss(
 
 
 def _unwrapped(distance: nn.Module) -> Distance[Any]:
-    """The distance inside its wrappers."""
+    """Return the distance inside its wrappers."""
     inner: Any = distance
     while not isinstance(inner, Distance):
         inner = getattr(inner, "module", getattr(inner, "_orig_mod", None))
@@ -126,13 +126,13 @@ def _measure(
 ) -> Measurement:
     if isinstance(distance, Distance):
         return distance.measure_between(z, z_right, pairs, generator)
-    # A wrapper reduces gradients only for what ran through its own forward.
+    # A wrapper reduces gradients only for computations that ran through its own forward.
     measured: Measurement = distance(z[pairs.left], z_right[pairs.right], measured=True, generator=generator)
     return measured
 
 
 def _pair_weight(latents: Latents, pairs: Pairs) -> Tensor | None:
-    """The mean of the two sample weights of each pair: [P], or None if the batch has no weights."""
+    """Return the mean of the two sample weights of each pair: [P], or None if the batch has no weights."""
     if latents.weight is None:
         return None
     weight = latents.weight.detach()
@@ -140,7 +140,7 @@ def _pair_weight(latents: Latents, pairs: Pairs) -> Tensor | None:
 
 
 def _regress(value: Tensor, target: Tensor, regression: str, weight: Tensor | None) -> Tensor:
-    """The mean over pairs (and coordinates) -> []. weight [P]: relative to its mean; 0 if all weights are 0."""
+    """Return the mean error over pairs (and coordinates): []. weight [P] is relative to its mean; 0 if all are 0."""
     error = F.mse_loss if regression == "mse" else F.smooth_l1_loss
     if weight is None:
         return error(value, target)

@@ -1,4 +1,4 @@
-"""Descent steps, optimizer states and slow copies: what learners and representations share."""
+"""Gradient steps, optimizer states and slow copies, for learners and representations."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ __all__ = ["adam", "descend", "follow", "load_optimiser", "slow_copy"]
 Network = TypeVar("Network", bound=nn.Module)
 
 _Gathered = tuple[dict[str, Any], list[Tensor], list[Tensor], list[Tensor], Tensor, tuple[Tensor, ...]]
-"""A parameter group, its parameters, both moments and the steps: as one tensor, and each as a view of it."""
+"""A parameter group, its parameters, both moments, and the step counts as one tensor and as views of it."""
 
 
 def adam(parameters: Iterable[Tensor], learning_rate: float, **options: object) -> torch.optim.Adam:
-    """A fused Adam."""
+    """Return a fused Adam optimizer."""
     return _Adam(parameters, lr=learning_rate, fused=True, **options)  # type: ignore[arg-type]
 
 
 class _Adam(torch.optim.Adam):
-    """torch's fused Adam, which gathers its state once and not at every step: that takes longer than a small step."""
+    """torch's fused Adam, but it gathers its state once. Gathering it at every step takes longer than a small step."""
 
     _gathered: list[_Gathered] | None = None
 
@@ -66,7 +66,7 @@ class _Adam(torch.optim.Adam):
         return None
 
     def _gather(self) -> list[_Gathered]:
-        """Of each group, its parameters and their state. The steps become views of one tensor: one sum counts all."""
+        """Return each group's parameters and state. Steps become views of one tensor, so one addition counts all."""
 
         def of(group: dict[str, Any], name: str) -> list[Tensor]:
             return [self.state[p][name] for p in group["params"]]
@@ -82,12 +82,12 @@ class _Adam(torch.optim.Adam):
 
 
 def descend(losses: Sequence[Loss], optimisers: Sequence[torch.optim.Optimizer]) -> None:
-    """One step of the optimizers on the sum of the losses. Parameters outside the optimizers get no gradient."""
+    """Make one step of the optimizers on the sum of the losses. Parameters outside the optimizers get no gradient."""
     parameters = {id(p): p for o in optimisers for group in o.param_groups for p in group["params"]}
     for parameter in parameters.values():
         parameter.grad = None
     total = functools.reduce(torch.add, [loss.value for loss in losses])
-    # Autocast is for forward passes. A backward pass takes the types of its forward pass.
+    # Autocast is for forward passes. A backward pass uses the types of its forward pass.
     with torch.autocast(total.device.type, enabled=False):
         total.backward(inputs=list(parameters.values()))
         for optimiser in optimisers:
@@ -95,7 +95,7 @@ def descend(losses: Sequence[Loss], optimisers: Sequence[torch.optim.Optimizer])
 
 
 def load_optimiser(optimiser: torch.optim.Optimizer, tensors: Mapping[str, Tensor]) -> None:
-    """Load a state whose names end in ".INDEX.FIELD"; CheckpointError if a tensor does not fit its parameter."""
+    """Load a state whose names end in ".INDEX.FIELD". Raise CheckpointError if a tensor does not fit its parameter."""
     parameters = {str(i): p for i, p in enumerate(p for group in optimiser.param_groups for p in group["params"])}
     state: dict[int, dict[str, Tensor]] = {}
     for name, value in tensors.items():
@@ -106,29 +106,29 @@ def load_optimiser(optimiser: torch.optim.Optimizer, tensors: Mapping[str, Tenso
         if value.dim() and (value.shape, value.dtype) != (like.shape, like.dtype):
             wanted, came = (f"{list(one.shape)} {one.dtype}" for one in (like, value))
             raise CheckpointError(f"the tensor {name!r} must be {wanted}, got {came}")
-        # A file does not keep the memory order, and the fused step reads moments in the order of the weights.
+        # A file does not store the memory order, and the fused step reads moments in the memory order of the weights.
         own = value.clone() if value.shape != like.shape else torch.empty_like(like).copy_(value)
         state.setdefault(int(index), {})[field] = own
     optimiser.load_state_dict({**optimiser.state_dict(), "state": state})
 
 
 def slow_copy(network: Network) -> Network:
-    """A copy that no optimizer trains, in evaluation mode; `follow` moves it."""
+    """Return a copy in evaluation mode that no optimizer trains. `follow` updates it."""
     return copy.deepcopy(network).requires_grad_(False).eval()
 
 
 @torch.no_grad()
 def follow(slow: nn.Module, fast: nn.Module, tau: float) -> None:
-    """Move the slow copy towards the fast network by a fraction tau; 1 copies. Buffers are copied."""
+    """Move the slow copy toward the fast network by a fraction tau; 1 copies it. Buffers are always copied."""
     (targets, target_buffers), (sources, source_buffers) = _tensors(slow), _tensors(fast)
     for target, source in zip(target_buffers, source_buffers, strict=True):
         target.copy_(source)
-    if targets:  # a fixed norm has none
+    if targets:  # a fixed norm has no parameters
         torch._foreach_lerp_(targets, sources, tau)
 
 
 def _tensors(network: nn.Module) -> tuple[list[Tensor], list[Tensor]]:
-    """Parameters and buffers, each once. The module's own iterators take ten times as long: they build names."""
+    """Return parameters and buffers, each once. The module's own iterators take ten times as long: they build names."""
     parameters: dict[int, Tensor] = {}
     buffers: dict[int, Tensor] = {}
 

@@ -1,4 +1,4 @@
-"""One small registry: names to classes, found in sibling files and in other distributions."""
+"""A registry of classes by name. It finds them in sibling files and in other distributions."""
 
 from __future__ import annotations
 
@@ -20,19 +20,20 @@ __all__ = ["Registry"]
 T = TypeVar("T")
 
 _NAME = re.compile(r"[\w.-]+")
-"""Names are joined by "+" and ":", and are parts of file names and of settings."""
+"""The pattern of a valid name. Names are joined with "+" and ":", and are used in file names and settings."""
 
 
 class Registry(Generic[T]):
-    """Names to things of one kind.
+    """A mapping from names to objects of one kind.
 
-    A file placed in `package` registers itself when a name is first looked up. Another distribution does the same
-    through the entry-point group of the package's name, e.g. ``pamd.distances``. Its plug-ins are imported only for
-    `names` and for a name that is not built in. One that fails to import is named in a `PluginWarning`.
+    All files in `package` are imported, and register their objects, when a name is first looked up. Other distributions
+    provide plug-ins through the entry-point group with the package's name, e.g. ``pamd.distances``. Plug-ins are
+    imported only for `names` and for a name that is not built in. If an import fails, a `PluginWarning` names the
+    plug-in.
     """
 
     def __init__(self, kind: str, package: str, *, with_config: bool = False) -> None:
-        """`with_config`: everything registered must have a frozen dataclass `Config`."""
+        """`with_config`: every registered object must have a frozen dataclass `Config`."""
         self.kind = kind
         self._package = package
         self._with_config = with_config
@@ -42,10 +43,10 @@ class Registry(Generic[T]):
         self._plugins_known = False
 
     def register(self, name: str) -> Callable[[T], T]:
-        """Decorator: make the decorated thing known as `name`.
+        """Return a decorator that registers an object under `name`.
 
-        The same definition may register again (a notebook cell run twice, a reloaded module) and replaces itself. Where
-        the thing has a `Config`, `help` of that record explains every option.
+        The same definition may be registered again (a notebook cell run twice, a reloaded module) and replaces itself.
+        If the object has a `Config`, `help` of that dataclass explains every option.
         """
 
         def add(thing: T) -> T:
@@ -61,11 +62,11 @@ class Registry(Generic[T]):
         return add
 
     def unregister(self, name: str) -> None:
-        """Forget `name`."""
+        """Remove `name`, if it is registered."""
         self._entries.pop(name, None)
 
     def get(self, name: str) -> T:
-        """The thing called `name`; UnknownNameError with the nearest valid name otherwise."""
+        """Return the object called `name`. Raises UnknownNameError with the nearest valid name if there is none."""
         if not isinstance(name, str):
             raise UnknownNameError(self.kind, name, self.names())
         for discover in (self._import_siblings, self._import_plugins):
@@ -76,7 +77,7 @@ class Registry(Generic[T]):
         return self._entries[name]
 
     def names(self) -> list[str]:
-        """All names, sorted."""
+        """Return all names, sorted."""
         self._import_siblings()
         self._import_plugins()
         return sorted(self._entries)
@@ -92,7 +93,7 @@ class Registry(Generic[T]):
     def _import_plugins(self) -> None:
         if self._plugins_known:
             return
-        self._plugins_known = True  # First: a plug-in may look up a name while it is imported.
+        self._plugins_known = True  # Set first, because a plug-in may look up a name during its import.
         for entry in entry_points(group=self._package):
             if entry.name not in self._entries:
                 self._import_plugin(entry)
@@ -102,7 +103,7 @@ class Registry(Generic[T]):
             loaded = entry.load()
             if not isinstance(loaded, ModuleType):
                 self._check(entry.name, loaded)
-        except Exception as error:  # a plug-in's module may raise anything on import
+        except Exception as error:  # Importing a plug-in can raise any error.
             origin = f"{entry.dist.name} {entry.dist.version}" if entry.dist else "an unknown distribution"
             message = (
                 f"the plug-in {entry.name!r} ({entry.value}) in group {entry.group!r} of {origin} could not be"
@@ -111,12 +112,12 @@ class Registry(Generic[T]):
             self._failed.append(" ".join(message.split()))
             warnings.warn(message, PluginWarning, stacklevel=2)
             return
-        # An entry may name the thing itself, or its module, whose decorator then registers it.
+        # An entry point names the object itself, or its module, where the decorator registers the object.
         if not isinstance(loaded, ModuleType):
             self._entries.setdefault(entry.name, loaded)
 
     def _check(self, name: str, thing: T) -> None:
-        """Raise ConfigError for a name that composed names could not hold, or a thing without its `Config`."""
+        """Raise ConfigError for a name with invalid characters, or for an object without a required `Config`."""
         if not isinstance(name, str) or not _NAME.fullmatch(name):
             raise ConfigError(f"a {self.kind} must be named in letters, digits, '-', '_' and '.', got {name!r}")
         record = getattr(thing, "Config", None)
@@ -129,7 +130,7 @@ class Registry(Generic[T]):
         )
 
     def _advice(self, name: str) -> str:
-        """What may keep a plug-in's name from being known. Nothing where a misspelt name is likelier."""
+        """Return a possible reason why a plug-in's name is unknown; empty if a misspelled name is more likely."""
         if self._failed:
             return " ".join(f"{message[0].upper()}{message[1:]}." for message in self._failed)
         if nearest(name, self._entries):
@@ -143,6 +144,6 @@ def _is_frozen(record: type) -> bool:
 
 
 def _same_definition(one: object, other: object) -> bool:
-    """Whether both come from the same place in the source: equal module and qualified name."""
+    """Return whether both objects have the same module and qualified name in the source."""
     places = [(getattr(thing, "__module__", None), getattr(thing, "__qualname__", None)) for thing in (one, other)]
     return None not in places[0] and places[0] == places[1]

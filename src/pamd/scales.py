@@ -67,6 +67,6 @@ SCALES: dict[str, dict[str, Any]] = {
 """Sizes and budgets as changes to a config. The scale is independent of method, fidelity and learner.
 
 The options of an encoder or learner are listed under its name, those of every learner under "any". An action repeat is
-listed under the task's name. `cpu` was chosen by the time to a return (docs/performance.md). `state` is for
+listed under the task's name. `cpu` was chosen by the time to reach a return (docs/performance.md). `state` is for
 observations that are state vectors.
 """

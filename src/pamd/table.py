@@ -1,4 +1,4 @@
-"""The one table: the page, CSV, LaTeX, the terminal and JSON files show the same rows."""
+"""Tables that show the same rows in the HTML page, CSV, LaTeX, the terminal and JSON files."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from typing import Any
 __all__ = ["NONE", "Quantity", "Table", "Value", "counted"]
 
 NONE = "—"
-"""What a reader sees where there is no value."""
+"""The text of a missing value."""
 
 _LATEX = {
     **{character: f"\\{character}" for character in "&%$#_{}"},
@@ -27,7 +27,7 @@ _FORMULA = ("=", "+", "-", "@", "\t", "\n")
 
 
 _NAME = 30
-"""A longer name may be broken into lines."""
+"""The length above which a name may be wrapped."""
 
 
 class Quantity(ABC):
@@ -35,11 +35,11 @@ class Quantity(ABC):
 
     @abstractmethod
     def __str__(self) -> str:
-        """The readable form, for people."""
+        """Return the human-readable form."""
 
     @abstractmethod
     def parts(self) -> Mapping[str, float | None]:
-        """The numbers by name, for CSV: each becomes a column. The part "" keeps the name of the column."""
+        """Return the numbers by name, for CSV. Each becomes a column. The part "" keeps the name of the column."""
 
 
 Value = str | int | float | Quantity | None
@@ -47,10 +47,10 @@ Value = str | int | float | Quantity | None
 
 @dataclass(frozen=True)
 class Table:
-    """Rows of values by column; `notes` state what a reader must know."""
+    """Rows of values by column. `notes` contain information that a reader must know."""
 
     name: str
-    """The name of its files, without the suffix."""
+    """The name of the table's files, without the suffix."""
     title: str
     columns: Sequence[str]
     rows: Sequence[Sequence[Value]]
@@ -60,12 +60,12 @@ class Table:
     def from_records(
         cls, name: str, title: str, records: Sequence[Mapping[str, Any]], notes: Sequence[str] = ()
     ) -> Table:
-        """A table of records that all have the same keys."""
+        """Create a table from records that all have the same keys."""
         columns = list(records[0]) if records else []
         return cls(name, title, columns, [[record[column] for column in columns] for record in records], notes)
 
     def records(self) -> list[dict[str, Any]]:
-        """The rows as JSON objects; a quantity is its readable form."""
+        """Return the rows as JSON objects. A quantity is converted to its readable form."""
         rows = [[str(value) if isinstance(value, Quantity) else value for value in row] for row in self.rows]
         return [dict(zip(self.columns, row, strict=True)) for row in rows]
 
@@ -77,11 +77,11 @@ class Table:
         notes = "".join(f"<p class=note>{html.escape(note)}</p>" for note in self.notes)
         caption = f"<caption>{html.escape(self.title)}</caption>"
         table = f"<table>{caption}<thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
-        # Focusable, so that the keyboard can scroll a table that is wider than the screen.
+        # The element is focusable, so that the keyboard can scroll a table that is wider than the screen.
         return f'<div class=wide tabindex=0 role=region aria-label="{html.escape(self.title)}">{table}</div>{notes}'
 
     def csv(self) -> str:
-        """Numbers alone: a quantity has a column for each of its parts. Text that looks like a formula is quoted."""
+        """Return CSV text. A quantity has a column for each of its parts. Text that looks like a formula is quoted."""
         heads: list[str] = []
         columns: list[list[str]] = []
         for name, cells in zip(self.columns, self._cells(), strict=True):
@@ -94,7 +94,7 @@ class Table:
         return text.getvalue()
 
     def latex(self) -> str:
-        """A booktabs table."""
+        """Return a LaTeX table with booktabs."""
         kinds = "".join("r" if numeric else "l" for numeric in self._numeric())
         lines = [" & ".join(map(_latex, row)) + r" \\" for row in self._readable_rows()]
         caption = _latex(" ".join([self.title.rstrip(".") + ".", *self.notes]))
@@ -118,7 +118,7 @@ class Table:
         )
 
     def text(self) -> str:
-        """Aligned lines for a terminal, the column names first; without title and notes."""
+        """Return aligned lines for a terminal, starting with the column names. Title and notes are omitted."""
         rows, numeric = self._readable_rows(), self._numeric()
         widths = [max(map(len, cells)) for cells in zip(*rows, strict=True)]
         lines = []
@@ -128,7 +128,7 @@ class Table:
         return "\n".join(line.rstrip() for line in lines)
 
     def write(self, directory: Path) -> list[Path]:
-        """`name`.csv and `name`.tex in `directory`."""
+        """Write `name`.csv and `name`.tex to `directory` and return their paths."""
         directory.mkdir(parents=True, exist_ok=True)
         written = []
         for suffix, text in ((".csv", self.csv()), (".tex", self.latex())):
@@ -138,11 +138,11 @@ class Table:
         return written
 
     def _cells(self) -> list[list[Value]]:
-        """The cells of each column."""
+        """Return the cells of each column."""
         return [[row[index] for row in self.rows] for index in range(len(self.columns))]
 
     def _numeric(self) -> list[bool]:
-        """Whether a column holds no text, so that its cells are set to the right."""
+        """Return, for each column, whether it contains no text. Such columns are right-aligned."""
         return [not any(isinstance(cell, str) for cell in cells) for cells in self._cells()]
 
     def _readable_rows(self) -> list[list[str]]:
@@ -150,7 +150,7 @@ class Table:
 
 
 def counted(number: int, noun: str) -> str:
-    """1 run, 2 runs."""
+    """Return a number with its noun: 1 run, 2 runs."""
     return f"{number} {noun}" + ("s" if number != 1 else "")
 
 
@@ -169,20 +169,20 @@ def _part(cell: Value, part: str) -> str | float | None:
 
 
 def _number(value: str | float | None) -> str:
-    """Six digits are more than a few seeds can tell, and the same on every machine."""
+    """Format a cell for CSV. Six digits exceed the precision of a few seeds, and are the same on every machine."""
     if isinstance(value, str):
         return _no_formula(value)
     return "" if value is None else f"{value:.6g}" if isinstance(value, float) else str(value)
 
 
 def _no_formula(text: str) -> str:
-    """Spreadsheets compute a text that begins like a formula; a quote in front makes it text again."""
-    text = text.replace("\r", "\n")  # csv does not quote it, and many readers begin a new row there
+    """Put a quote before text that begins like a formula, so that spreadsheets do not evaluate it."""
+    text = text.replace("\r", "\n")  # csv does not quote "\r", and many readers start a new row there.
     return f"'{text}" if text.startswith(_FORMULA) else text
 
 
 def _html_cell(value: Value) -> str:
-    """A browser may break text into lines, but no number and no short name."""
+    """Return a table cell. A browser may wrap text, but not numbers or short names."""
     kind = "text" if isinstance(value, str) else "number"
     text = _readable(value)
     if kind == "text" and len(text) <= _NAME and " " not in text:

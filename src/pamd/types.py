@@ -1,6 +1,6 @@
-"""The vocabulary: what flows between the parts, with shapes.
+"""The data types that the parts of the package exchange, with their shapes.
 
-B is the batch size, P the number of pairs, d the latent dimension. An observation is k stacked frames; an action has A
+B is the batch size, P the number of pairs, d the latent dimension. An observation is k stacked frames. An action has A
 coordinates.
 """
 
@@ -22,7 +22,7 @@ __all__ = ["Batch", "Budget", "Extras", "Latents", "Loss", "Measurement", "NStep
 @explained
 @dataclass(frozen=True)
 class NStep:
-    """The returns of B transitions over m steps: m = n, or fewer where the episode or the replay ends before."""
+    """The returns of B transitions over m steps. m is n, or less if the episode or the replay ends earlier."""
 
     reward: Tensor
     """[B], float32: the sum of gamma^k r_{t+k} over k < m"""
@@ -35,9 +35,10 @@ class NStep:
 @explained
 @dataclass(frozen=True)
 class Window:
-    """B transitions and what follows them, m steps in all: m = n, or fewer where the episode or the replay ends before.
+    """B transitions and the steps after them, m steps in total.
 
-    Its rewards are apart, because an operator compares two windows step by step.
+    m is n, or less if the episode or the replay ends earlier. The rewards are separate, because an operator compares
+    two windows step by step.
     """
 
     reward: Tensor
@@ -66,9 +67,9 @@ class Batch:
     not_done: Tensor
     """[B], float32: 0 if the episode terminated, 1 otherwise. It is 1 at a time limit, which bootstraps."""
     n_step: NStep | None = None
-    """The same transitions over n steps, where they were sampled so."""
+    """The same transitions over n steps, if n-step returns were sampled."""
     window: Window | None = None
-    """The same transitions and the steps after them, where they were sampled so."""
+    """The same transitions and the steps after them, if windows were sampled."""
 
     def __post_init__(self) -> None:
         if self.obs.ndim < 2:
@@ -88,7 +89,7 @@ class Batch:
         return self.obs.shape[0]
 
     def to(self, device: torch.device, *, non_blocking: bool = False) -> Batch:
-        """The batch on `device`; itself where it is there already.
+        """Return the batch on `device`, or itself if it is already there.
 
         `non_blocking`: return before the copies from pinned memory are done. That memory must not change until then.
         """
@@ -123,10 +124,10 @@ def _check_shapes(owner: str, record: object, **expected_shapes: tuple[int, ...]
 
 
 class Budget(NamedTuple):
-    """How far a run is, in the three units that every row of every log carries."""
+    """The progress of a run, in the three units that every row of every log contains."""
 
     decisions: int = 0
-    """What the paper calls steps: actions chosen by the agent."""
+    """Actions chosen by the agent. The paper calls them steps."""
     frames: int = 0
     """Simulator frames: a decision takes `action_repeat` of them, or fewer at the end of an episode."""
     updates: int = 0
@@ -139,13 +140,13 @@ class Measurement(NamedTuple):
     value: Tensor
     """[P], or [P, d] from a coordinate-wise comparator."""
     penalty: Tensor
-    """[]: add it to the loss. PAMD's is negative: it rewards anisotropy."""
+    """[]: the term to add to the loss. PAMD's penalty is negative, because it rewards anisotropy."""
     stats: Mapping[str, Tensor]
     """Detached scalars for the log."""
 
 
 class Loss(NamedTuple):
-    """A scalar to minimize and what to log about it."""
+    """A scalar to minimize, and metrics to log."""
 
     value: Tensor
     """[]"""
@@ -156,14 +157,14 @@ class Loss(NamedTuple):
 @explained
 @dataclass(frozen=True)
 class Pairs:
-    """P pairs of rows of one batch: row `left[p]` meets row `right[p]`."""
+    """P pairs of rows of one batch: row `left[p]` is paired with row `right[p]`."""
 
     left: Tensor
     """[P], int64"""
     right: Tensor
     """[P], int64"""
     complete: bool = False
-    """True where these are all B x B pairs in row-major order, so that matrix forms apply."""
+    """Whether these are all B x B pairs in row-major order. Matrix computations are then possible."""
 
     def __post_init__(self) -> None:
         if self.left.ndim != 1 or self.left.shape != self.right.shape:
@@ -171,16 +172,16 @@ class Pairs:
 
     @staticmethod
     def permutation(batch: int, generator: torch.Generator | None = None, device: torch.device | None = None) -> Pairs:
-        """B pairs: each row with its image under one random permutation; fixed points may occur."""
+        """Return B pairs: each row with its image under one random permutation. Fixed points may occur."""
         device_ = device or torch.device("cpu")
-        # Drawn where the generator lives, so a CPU generator gives the same pairs on every device.
+        # Draw on the generator's device, so that a CPU generator gives the same pairs on every device.
         drawn_on = generator.device if generator is not None else device_
         right = torch.randperm(batch, generator=generator, device=drawn_on).to(device_)
         return Pairs(torch.arange(batch, device=device_), right)
 
     @staticmethod
     def all(batch: int, device: torch.device | None = None) -> Pairs:
-        """All B x B ordered pairs, row-major, the diagonal included."""
+        """Return all B x B ordered pairs in row-major order, including the diagonal."""
         rows = torch.arange(batch, device=device)
         return Pairs(rows.repeat_interleave(batch), rows.repeat(batch), complete=True)
 
@@ -191,15 +192,15 @@ class Pairs:
 @explained
 @dataclass(frozen=True)
 class Latents:
-    """One batch of transitions as the objective sees it.
+    """The inputs of the objective for one batch of transitions.
 
-    Every network has run once to fill this; nothing downstream runs an encoder again. Only `z` and `reward` are always
-    required. An operator names the latents it requires (`Operator.needs`). The fields of shape [B] may also be [B, 1];
-    their last dimension is then removed, because [B, 1] against [B] would broadcast to [B, B].
+    Every network has run once to fill this. Code that reads it does not run an encoder again. Only `z` and `reward` are
+    always required. An operator lists the fields that it requires (`Operator.needs`). The fields of shape [B] may also
+    be [B, 1]. Their last dimension is then removed, because [B, 1] against [B] would broadcast to [B, B].
     """
 
     z: Tensor
-    """[B, d]: the online encoder's latents of the states; carries the gradient."""
+    """[B, d]: the online encoder's latents of the states, with gradient."""
     reward: Tensor
     """[B]: the reward of each transition."""
     z_target: Tensor | None = None
@@ -213,11 +214,11 @@ class Latents:
     next_sample: Tensor | None = None
     """[B, d]: one sample of the next latent from the model."""
     reward_std: Tensor | None = None
-    """[B]: the standard deviation of each state's reward, as a model predicts it."""
+    """[B]: the standard deviation of each state's reward, predicted by a model."""
     not_done: Tensor | None = None
     """[B]: 0 if the episode terminated, else 1. The target of a pair with a 0 has no discounted term."""
     weight: Tensor | None = None
-    """[B]: sample weights. A pair counts with the mean of its two weights, relative to the mean over pairs."""
+    """[B]: sample weights. The weight of a pair is the mean of its two weights, relative to the mean over pairs."""
     next_sample_other: Tensor | None = None
     """[B, d]: a second sample of the next latent from the model, independent of the first."""
     value: Tensor | None = None
@@ -225,9 +226,9 @@ class Latents:
     action_value: Tensor | None = None
     """[B]: Q(s, a), the learner's value of the transitions' actions."""
     action_reward: Tensor | None = None
-    """[B, K]: the model's rewards of K actions, the same ones for every state."""
+    """[B, K]: the model's rewards of K actions, which are the same for every state."""
     z_window: Tensor | None = None
-    """[B, d]: latents of the states in which windows end."""
+    """[B, d]: latents of the states at which windows end."""
     window_reward: Tensor | None = None
     """[B, n]: `Window.reward`."""
     window_length: Tensor | None = None
@@ -265,7 +266,7 @@ class Latents:
 @explained
 @dataclass(frozen=True)
 class Extras:
-    """What an operator may read of B transitions that the representation cannot compute. An agent fills it."""
+    """The inputs of an operator for B transitions that the representation cannot compute. An agent fills them in."""
 
     value: Tensor | None = None
     """[B]: V(s), for operators "value" and "advantage"."""
@@ -284,7 +285,7 @@ _ROWS_OF_MANY = ("action_reward", "window_reward")
 
 
 def _per_row(name: str, value: Tensor, batch: int) -> Tensor:
-    """value [B] or [B, 1] as [B]."""
+    """Return value [B] or [B, 1] as [B]."""
     if tuple(value.shape) == (batch, 1):
         return value.squeeze(-1)
     if tuple(value.shape) != (batch,):

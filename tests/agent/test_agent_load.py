@@ -28,7 +28,7 @@ CHANGES: dict[str, tuple[str, Callable[[dict[str, Tensor]], object]]] = {
     "another type": (rf"'{WEIGHT}' must be .* torch.float32, got .* torch.float64", lambda t: cast(t, WEIGHT)),
     "another shape": (rf"'{WEIGHT}' must be \[50, 200\] .*, got \[1, 50, 200\]", longer),
     "missing": (rf"'{WEIGHT}' is missing", lambda t: t.pop(WEIGHT)),
-    "unknown": ("'nets.more' is not one of this agent's", lambda t: t.update({"nets.more": torch.zeros(1)})),
+    "unknown": ("'nets.more' is unknown to this agent", lambda t: t.update({"nets.more": torch.zeros(1)})),
     "no generator": ("'generator' is missing", lambda t: t.pop("generator")),
     "another generator": ("'generator' must be", lambda t: t.update(generator=torch.zeros(17, dtype=torch.uint8))),
     "a moment of another type": (rf"'{MOMENT}' must be .* got .* torch.float64", lambda t: cast(t, MOMENT)),

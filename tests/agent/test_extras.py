@@ -124,7 +124,7 @@ def test_a_learner_without_values_of_actions_is_refused_by_name() -> None:
             if name == "value":
                 AgentConfig(ENCODER, method, LearnerPart("silent"))
                 continue
-            with pytest.raises(ConfigError, match="learner 'silent' gives no values of actions"):
+            with pytest.raises(ConfigError, match="learner 'silent' has no action values"):
                 AgentConfig(ENCODER, method, LearnerPart("silent"))
     finally:
         LEARNERS.unregister("silent")

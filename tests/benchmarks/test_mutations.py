@@ -70,5 +70,5 @@ def test_a_damaged_run_resumes_exactly_or_is_refused(
 
 def test_a_judge_sees_a_difference(stopped: Path, expected: dict[str, bytes]) -> None:
     assert judge(0, "", stopped, expected)[0] == "DIFFERENT"
-    assert judge(2, "", stopped, expected)[0] == "refused without a word"
+    assert judge(2, "", stopped, expected)[0] == "refused without a message"
     assert judge(1, "", stopped, expected)[0] == "traceback or exit code 1"

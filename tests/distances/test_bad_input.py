@@ -68,7 +68,7 @@ def test_tensors(name: str, z: Any, z_prime: Any, error: type[PamdError], says: 
 @pytest.mark.parametrize("name", ["pamd", "mlp", "diagonal"])
 def test_latents_and_weights_of_different_types(name: str) -> None:
     d = pamd.distance(name, latent_dim=8)
-    with pytest.raises(DtypeError, match=r"float64 but the distance torch\.float32"):
+    with pytest.raises(DtypeError, match=r"float64 but the distance is torch\.float32"):
         d(torch.zeros(4, 8).double(), torch.zeros(4, 8).double())
 
 

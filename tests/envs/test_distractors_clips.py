@@ -115,7 +115,7 @@ def half(path: Path) -> None:
     whole.unlink()
 
 
-def no_pictures(path: Path) -> None:
+def no_images(path: Path) -> None:
     with av.open(str(path), "w") as container:
         stream = container.add_stream("aac", rate=16000)
         frame = av.AudioFrame.from_ndarray(np.zeros((1, 1024), np.float32), format="fltp", layout="mono")
@@ -132,7 +132,7 @@ def no_pictures(path: Path) -> None:
         (one_frame, "only one frame"),
         (cut_short, "cannot be decoded"),
         (half, "is truncated: only [0-9]+ of its 200 frames"),
-        (no_pictures, "no pictures"),
+        (no_images, "no images"),
     ],
 )
 def test_a_bad_file_is_named_and_leaves_nothing_behind(

@@ -130,5 +130,5 @@ def test_importing_the_layer_stays_light() -> None:
 
 
 def test_antialiasing_requires_pictures() -> None:
-    with pytest.raises(ConfigError, match="antialias requires pictures, got 2 for states"):
+    with pytest.raises(ConfigError, match="antialias requires images, got 2 for states"):
         resolve_env(EnvConfig("state:cheetah_run", antialias=2))

@@ -111,7 +111,7 @@ def test_a_run_from_states_has_an_mlp_one_frame_and_no_augmentation() -> None:
     ("make", "error", "message"),
     [
         (lambda: make_env("cheetah_run", noise="gaussian"), ConfigError, "requires states"),
-        (lambda: make_env(TASK, distractor="noise"), ConfigError, "requires pictures"),
+        (lambda: make_env(TASK, distractor="noise"), ConfigError, "requires images"),
         (lambda: make_env(TASK, noise="gausian"), UnknownNameError, "gaussian"),
         (lambda: resolve_env(EnvConfig("state:cartpole_swinup")), UnknownNameError, "cartpole_swingup"),
         (lambda: NoiseConfig(deviation=-1.0), ConfigError, "deviation must be at least 0"),

@@ -56,9 +56,7 @@ def test_a_batch_of_one_is_refused_only_where_states_are_paired() -> None:
 
 
 def test_an_encoder_without_parameters() -> None:
-    with pytest.raises(
-        ConfigError, match="FlattenExtractor, has no parameters that the metric could shape; use CnnPolicy"
-    ):
+    with pytest.raises(ConfigError, match="FlattenExtractor, has no trainable parameters; use CnnPolicy"):
         make("SAC", "MlpPolicy")
 
 
@@ -103,7 +101,7 @@ def test_a_latent_extractor_of_another_space() -> None:
 
 def test_a_latent_policy_without_pictures() -> None:
     env = Blank(spaces.Box(-1, 1, (4,), np.float32), spaces.Discrete(2))
-    with pytest.raises(ConfigError, match=r"LatentCNN reads pictures \[C, H, W\], got observations \[4\]"):
+    with pytest.raises(ConfigError, match=r"LatentCNN requires images \[C, H, W\], got observations \[4\]"):
         with_metric(DQN, METHOD)("LatentPolicy", env, buffer_size=10)
 
 

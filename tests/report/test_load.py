@@ -78,8 +78,8 @@ def test_two_directories_of_one_run_are_an_error(tmp_path: Path) -> None:
         load_runs([tmp_path / "a", tmp_path / "b"])
 
 
-@pytest.mark.parametrize("change", [{"runtime__threads": 2}, {"decisions": 1000}])
-def test_another_runtime_or_budget_is_the_same_run(tmp_path: Path, change: dict[str, Any]) -> None:
+@pytest.mark.parametrize("change", [{"runtime__threads": 2}, {"decisions": 1000}, {"pamd": "9.9"}])
+def test_another_runtime_budget_or_version_is_the_same_run(tmp_path: Path, change: dict[str, Any]) -> None:
     write_run(tmp_path, name="a")
     write_run(tmp_path, name="b", **change)
     with pytest.raises(RunError, match="have the same config"):

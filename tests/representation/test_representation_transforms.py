@@ -103,7 +103,7 @@ def test_torch_func_agrees_with_autograd(name: str) -> None:
 
 def test_a_ball_under_torch_func_is_refused_by_name() -> None:
     rep = make("dbc-normed")
-    with pytest.raises(ConfigError, match='latent space "ball" takes note of the rewards in place'):
+    with pytest.raises(ConfigError, match='latent space "ball" records the rewards in place'):
         func.grad(lambda values: func.functional_call(rep, values, transitions()).total)(learned(rep))
 
 

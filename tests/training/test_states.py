@@ -69,5 +69,5 @@ def test_a_loaded_agent_acts_on_states(tmp_path: Path) -> None:
 def test_geometry_reads_a_run_from_states_and_latents_refuses_it(tmp_path: Path) -> None:
     run = pamd.train(_config("simsr+pamd", 30), tmp_path)
     assert diagnostics.geometry(run, pairs=16).latent_dim == 50
-    with pytest.raises(ConfigError, match="requires a task with pictures"):
+    with pytest.raises(ConfigError, match="requires a task with images"):
         diagnostics.latents(run)

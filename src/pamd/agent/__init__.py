@@ -1,4 +1,4 @@
-"""The agent: encoder, representation and learner under one schedule."""
+"""The agent: an encoder, a representation and a learner with one schedule."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The agent: one encoder, shared by one representation and one learner, with a schedule."""
+"""The agent: one encoder that a representation and a learner share, and a training schedule."""
 
 from __future__ import annotations
 
@@ -29,15 +29,15 @@ class Parts(NamedTuple):
     learner: Learner[Any]
     representation: Representation
     isolated: Representation | None
-    """The representation that has the metric loss, in a run that isolates it."""
+    """The representation that has the metric loss, if the run isolates it."""
 
     def modules(self) -> nn.ModuleDict:
-        """The parts by name."""
+        """Return the parts by name."""
         return nn.ModuleDict({name: part for name, part in self._asdict().items() if part is not None})
 
 
 def build_parts(config: AgentConfig, observation_shape: tuple[int, ...], action_dim: int) -> Parts:
-    """Build the networks; their weights are drawn from torch's global generator."""
+    """Build the networks. Their weights are drawn from torch's global generator."""
 
     def build_encoder() -> LatentEncoder:
         network = config.encoder.cls(config.encoder.options, observation_shape, method.latent_dim)
@@ -55,7 +55,7 @@ def build_parts(config: AgentConfig, observation_shape: tuple[int, ...], action_
 
 
 class Agent:
-    """Acts and learns. All its randomness comes from one generator, which is part of its state."""
+    """An agent that acts and learns. All its randomness comes from one generator, which is part of its state."""
 
     def __init__(
         self,
@@ -68,7 +68,7 @@ class Agent:
     ) -> None:
         self.config, self.observation_shape, self.action_dim = config, tuple(observation_shape), action_dim
         self.device, self.updates = torch.device(device), 0
-        # Weights are drawn from the seed alone, whatever the process has drawn before.
+        # The weights depend only on the seed, not on earlier random draws of the process.
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(seed)
             parts = build_parts(config, self.observation_shape, action_dim)
@@ -81,12 +81,12 @@ class Agent:
 
     @property
     def measured(self) -> Representation:
-        """The representation that has the metric loss: the second one where the metric is isolated."""
+        """The representation that has the metric loss: the second one if the metric is isolated."""
         return self.isolated or self.representation
 
     @torch.no_grad()
     def act(self, obs: NDArray[Any], *, explore: bool = False, decisions: int = 0) -> NDArray[np.float32]:
-        """Actions for one observation [...] or a batch [B, ...]: sampled to explore, else the policy's mode."""
+        """Return actions for one observation [...] or a batch [B, ...]: sampled to explore, else the policy's mode."""
         single, batch = self._checked(obs)
         features = self.representation.encoder.trunk(batch.to(self.device))
         step = Step(decisions, self.updates)
@@ -95,7 +95,7 @@ class Agent:
         return chosen[0] if single else chosen
 
     def update(self, batch: Batch, decisions: int = 0) -> dict[str, Tensor]:
-        """One update: critic, then transition and metric, then the policy, then the slow copies."""
+        """Run one update: the critic, then transition and metric, then the policy, then the slow copies."""
         self.updates += 1
         step = Step(decisions, self.updates)
         batch = self._augmented(batch)
@@ -114,22 +114,22 @@ class Agent:
         return {name: value for loss in losses for name, value in loss.metrics.items()}
 
     def extras(self, batch: Batch) -> Extras:
-        """What the operator reads of a batch beyond its latents: values of the learner as it stands, and windows."""
+        """Return the operator's inputs other than latents for a batch: the learner's current values, and windows."""
         return self._extras(batch, self._cache(self.representation, batch))
 
     def _extras(self, batch: Batch, latents: CachedLatents) -> Extras:
-        """`latents` are those of the learner's encoder, also where the metric has an encoder of its own."""
+        """Return the extras. `latents` come from the learner's encoder, even if the metric has its own encoder."""
         needs = self.config.method.operator_needs
         if not needs & {"value", "action_value"}:
             return Extras(window=batch.window)
-        z = latents.fixed_z("online")  # first: the metric loss reads the same pass, with its gradient
+        z = latents.fixed_z("online")  # comes first: the metric loss reuses this pass with its gradient
         with torch.no_grad():
             value = self.learner.value(latents.fixed_features, z)
             action_value = self.learner.action_value(z, batch.action) if "action_value" in needs else None
         return Extras(value, action_value, batch.window)
 
     def _train_encoder(self, batch: Batch, latents: CachedLatents, step: Step) -> list[Loss]:
-        """The critic's loss and those of the representation, jointly or one after the other."""
+        """Train on the critic's loss and those of the representation, jointly or one after the other."""
         representation, given = self.representation, (batch.action, batch.reward, self.generator)
         critic, metrics = self.learner.critic_loss(batch, latents, step, self.generator)
         first = [Loss(self.config.method.critic_weight * critic, metrics)]
@@ -152,7 +152,7 @@ class Agent:
         return first + second
 
     def _train_isolated(self, batch: Batch, shared: CachedLatents) -> list[Loss]:
-        """The metric step of the second representation. Its latent model then learns without shaping its encoder."""
+        """Train the second representation on the metric. Its latent model then learns without changing its encoder."""
         isolated = self.isolated
         if isolated is None:
             return []
@@ -189,7 +189,7 @@ class Agent:
         return dataclasses.replace(batch, **changes)
 
     def _checked(self, obs: NDArray[Any]) -> tuple[bool, Tensor]:
-        """Whether it is one observation, and a batch [B, ...] of it."""
+        """Return whether `obs` is one observation, and `obs` as a batch [B, ...]."""
         array = np.asarray(obs)
         expected = np.uint8 if len(self.observation_shape) == 3 else np.float32
         if array.dtype != expected:
@@ -201,7 +201,7 @@ class Agent:
         return single, torch.as_tensor(array[None] if single else array)
 
     def tensors(self) -> dict[str, Tensor]:
-        """The whole state, flat: weights, optimiser states, generator."""
+        """Return the whole state as a flat dict: weights, optimizer states, generator and update count."""
         state = {f"nets.{name}": value for name, value in self.nets.state_dict().items()}
         for key, optimiser in self.optimisers.items():
             for index, entry in optimiser.state_dict()["state"].items():
@@ -209,7 +209,7 @@ class Agent:
         return {**state, "generator": self.generator.get_state(), "updates": torch.tensor(self.updates)}
 
     def load(self, tensors: Mapping[str, Tensor]) -> None:
-        """Load a state that `tensors` gave; CheckpointError where it is not the state of such an agent."""
+        """Load a state that `tensors` returned. Raise CheckpointError if it is not the state of such an agent."""
         if "generator" in tensors:
             tensors = {**tensors, "generator": fitting_state(tensors["generator"], self.generator)}
         own = {f"nets.{name}": tensor for name, tensor in self.nets.state_dict().items()}
@@ -222,19 +222,19 @@ class Agent:
         self.updates = int(tensors["updates"])
 
     def weights(self) -> dict[str, Tensor]:
-        """The weights of all networks: enough to act and to measure distances, not to continue training."""
+        """Return the weights of all networks. They suffice to act and measure distances, not to continue training."""
         return dict(self.nets.state_dict())
 
     def load_weights(self, weights: Mapping[str, Tensor]) -> None:
-        """Load what `weights` returned; CheckpointError where it does not fit."""
+        """Load weights that `weights` returned. Raise CheckpointError if they do not fit."""
         _check_fit(self.weights(), weights)
         self.nets.load_state_dict(weights)
 
 
 def _check_fit(own: Mapping[str, Tensor], given: Mapping[str, Tensor]) -> None:
-    """CheckpointError unless the given tensors have the names, shapes and types of the agent's own."""
+    """Raise CheckpointError unless the given tensors have the names, shapes and types of the agent's own."""
     for name in sorted(own.keys() ^ given.keys()):
-        raise CheckpointError(f"the tensor {name!r} is " + ("missing" if name in own else "not one of this agent's"))
+        raise CheckpointError(f"the tensor {name!r} is " + ("missing" if name in own else "unknown to this agent"))
     for name, tensor in own.items():
         wanted, came = ((list(one.shape), one.dtype) for one in (tensor, given[name]))
         if wanted != came:

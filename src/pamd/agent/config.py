@@ -1,4 +1,4 @@
-"""What an agent is made of, as data."""
+"""The configuration of an agent: encoder, method, learner and schedule."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from pamd.registry import Registry
 __all__ = ["AgentConfig", "EncoderPart", "Precision", "Schedule"]
 
 Schedule = Literal["sequential", "joint"]
-"""The critic's step, then the representation's; or one backward pass for all losses, with one optimiser state."""
+"""Sequential: the critic's step, then the representation's. Joint: one backward pass, one Adam state of the encoder."""
 Precision = Literal["float32", "bfloat16"]
-"""Of the forward passes of an update. Weights, optimisers and acting are always float32."""
+"""The precision of an update's forward passes. Weights, optimizers and acting are always float32."""
 
 
 @dataclass(frozen=True)
@@ -29,7 +29,7 @@ class EncoderPart(Part):
 
 @dataclass(frozen=True)
 class AgentConfig:
-    """What an agent is made of."""
+    """The configuration of an agent."""
 
     encoder: EncoderPart
     method: Method
@@ -44,15 +44,15 @@ class AgentConfig:
         if self.isolate_metric and self.method.distance is None:
             raise ConfigError(f"isolate_metric requires a metric loss, and method {self.method.name!r} has none")
         if self.isolate_metric:
-            _ = self.method.metric_alone  # its own checks
+            _ = self.method.metric_alone  # runs its checks
         if "action_value" in self.method.operator_needs and self.learner.cls.action_value is Learner.action_value:
             raise ConfigError(
-                f"learner {self.learner.name!r} gives no values of actions, which operator 'advantage' reads;"
+                f"learner {self.learner.name!r} has no action values, which operator 'advantage' requires;"
                 " use operator 'value', or give the learner a method action_value"
             )
         operator, gamma = self.method.operator, self.learner.options.gamma
         if operator is not None and operator.options.gamma != gamma:
             raise ConfigError(
                 f"learner.gamma is {gamma} but method.operator.gamma is {operator.options.gamma}; they must be equal"
-                " (method.operator.c_T weights the next states apart)"
+                " (method.operator.c_T sets the weight of the next states separately)"
             )

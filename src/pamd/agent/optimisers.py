@@ -1,4 +1,4 @@
-"""Which optimiser steps which parameters."""
+"""The optimizers of an agent, and the parameters that each of them steps."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from pamd.representation import Representation
 __all__ = ["make_optimisers", "stepped_parameters"]
 
 _MODELS = ("model", "isolated_model")
-"""The optimisers of latent models, which alone have weight decay."""
+"""The optimizers of latent models. Only these have weight decay."""
 
 
 def stepped_parameters(
     config: AgentConfig, learner: Learner[Any], representation: Representation, isolated: Representation | None
 ) -> dict[str, list[nn.Parameter]]:
-    """The parameters of each of the agent's optimisers; the learner's own optimisers are not among them.
+    """Return the parameters of each of the agent's optimizers. The learner's own optimizers are not included.
 
     Sequential: the encoder is in the critic's Adam and in the representation's, with a state in each. Joint: one state.
     """
@@ -46,7 +46,7 @@ def stepped_parameters(
 def make_optimisers(
     config: AgentConfig, learner: Learner[Any], representation: Representation, isolated: Representation | None
 ) -> dict[str, torch.optim.Optimizer]:
-    """The optimisers by name: the agent's and the learner's own."""
+    """Return the optimizers by name: the agent's and the learner's own."""
     rate, decay = config.learner.options.learning_rate, config.method.weight_decay
     optimisers: dict[str, torch.optim.Optimizer] = {
         name: adam(parameters, rate, weight_decay=decay if name in _MODELS else 0.0)
@@ -59,7 +59,7 @@ def make_optimisers(
 
 
 def _parameters(part: Representation) -> tuple[list[nn.Parameter], list[nn.Parameter], list[nn.Parameter]]:
-    """Of the encoder, of the distance, and of the latent model."""
+    """Return the parameters of the encoder, of the distance, and of the latent model."""
     metric = [] if part.distance is None else list(part.distance.parameters())
     nets = (part.transition, part.reward_decoder, part.state_reward)
     model = [p for net in nets if net is not None for p in net.parameters()]

@@ -1,4 +1,4 @@
-"""Augmentations of observations by name. A new file here is a new augmentation, with no other edit."""
+"""Augmentations of observations by name. To add one, add a file here; no other edit is needed."""
 
 from __future__ import annotations
 
@@ -11,6 +11,6 @@ __all__ = ["AUGMENTATIONS", "Augmentation", "augmentation"]
 
 
 def augmentation(name: str, **options: Any) -> Augmentation[Any]:
-    """The augmentation called `name`; `options` are the fields of its config, e.g. ``pixels=4``."""
+    """Return the augmentation called `name`. `options` are the fields of its config, e.g. ``pixels=4``."""
     cls = AUGMENTATIONS.get(name)
     return cls(_config.build(cls.Config, options, f"augmentation {name!r}"))

@@ -1,4 +1,4 @@
-"""The base of all augmentations: a random function from a batch of observations to one of the same shape."""
+"""The base class of augmentations: random functions from a batch of observations to a batch of the same shape."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ ConfigT = TypeVar("ConfigT")
 
 
 class Augmentation(ABC, Generic[ConfigT]):
-    """A subclass gives `Config`, a frozen dataclass of its options, and `__call__`; it is final."""
+    """The base class. A subclass is final and defines `__call__` and `Config`, a frozen dataclass of its options."""
 
     Config: ClassVar[type[Any]]
 
@@ -25,7 +25,7 @@ class Augmentation(ABC, Generic[ConfigT]):
 
     @abstractmethod
     def __call__(self, obs: Tensor, generator: torch.Generator) -> Tensor:
-        """obs: [B, ...] -> the same shape and dtype. All randomness comes from `generator`."""
+        """Augment obs [B, ...]. The shape and dtype stay the same. All randomness comes from `generator`."""
 
 
 AUGMENTATIONS: Registry[type[Augmentation[Any]]] = Registry("augmentation", "pamd.augmentations", with_config=True)

@@ -19,10 +19,10 @@ class NoAugmentationConfig:
 
 @AUGMENTATIONS.register("none")
 class NoAugmentation(Augmentation[NoAugmentationConfig]):
-    """The observations themselves. It draws no random numbers."""
+    """The identity. It draws no random numbers."""
 
     Config = NoAugmentationConfig
 
     def __call__(self, obs: Tensor, generator: torch.Generator) -> Tensor:
-        """obs: [B, ...] -> `obs`."""
+        """Return `obs` [B, ...] unchanged."""
         return obs

@@ -17,7 +17,7 @@ __all__ = ["RandomShift", "RandomShiftConfig"]
 @dataclass(frozen=True)
 class RandomShiftConfig:
     pixels: int = 4
-    """The largest shift in each direction."""
+    """The largest shift in each direction, in pixels."""
 
     def __post_init__(self) -> None:
         check_whole("augmentation 'random-shift'", "pixels", self.pixels, 1)
@@ -25,12 +25,12 @@ class RandomShiftConfig:
 
 @AUGMENTATIONS.register("random-shift")
 class RandomShift(Augmentation[RandomShiftConfig]):
-    """Each image is shifted by up to `pixels` rows and columns; all its channels move together."""
+    """A shift of each image by up to `pixels` rows and columns. All channels of an image move together."""
 
     Config = RandomShiftConfig
 
     def __call__(self, obs: Tensor, generator: torch.Generator) -> Tensor:
-        """obs: [B, C, H, W] uint8 -> the same shape, channels last in memory, which is the encoder's order."""
+        """Shift obs [B, C, H, W], uint8. The result is channels last in memory, which is the encoder's order."""
         if obs.ndim != 4:
             raise ShapeError(f"augmentation 'random-shift' requires images [B, C, H, W], got {list(obs.shape)}")
         if obs.dtype != torch.uint8:
@@ -38,17 +38,17 @@ class RandomShift(Augmentation[RandomShiftConfig]):
         batch, channels, height, width = obs.shape
         rows, columns = self._source(obs, generator)
         image = torch.arange(batch, device=obs.device)[:, None]
-        # One gather of whole pixels [B * H * W, C] as bytes. Padding needs a float copy and takes six times as long.
+        # Gather whole pixels [B * H * W, C] as bytes. Padding requires a float copy and takes six times as long.
         pixels = obs.contiguous(memory_format=torch.channels_last).permute(0, 2, 3, 1).reshape(-1, channels)
         source = ((image * height + rows) * width)[:, :, None] + columns[:, None, :]
         shifted = pixels.index_select(0, source.view(-1))
         return shifted.view(batch, height, width, channels).permute(0, 3, 1, 2)
 
     def _source(self, obs: Tensor, generator: torch.Generator) -> tuple[Tensor, Tensor]:
-        """The source row [B, H] and column [B, W] of every pixel. Clamping them repeats the border."""
+        """Return the source row [B, H] and column [B, W] of every pixel. Clamping them repeats the border."""
         batch, _, height, width = obs.shape
         limit = self.config.pixels
-        # Drawn on the generator's device, so that a CPU generator gives the same shifts on every device.
+        # Draw on the generator's device, so that a CPU generator gives the same shifts on every device.
         drawn = torch.randint(0, 2 * limit + 1, (2, batch, 1), generator=generator, device=generator.device)
         offset = drawn.to(obs.device) - limit
         rows = offset[0] + torch.arange(height, device=obs.device)

@@ -28,4 +28,4 @@ BENCHMARKS = {
 """Descriptions by name. The module of the same name has `measure(options) -> Table`."""
 
 ON_DEMAND = ("capacity", "kills", "mutations", "soak", "learning", "encoders", "peers", "integrations")
-"""Run only on request: they write tens of gigabytes, require Stable-Baselines3, or take minutes to days."""
+"""Run only on request, because they write tens of gigabytes, require Stable-Baselines3, or take minutes to days."""

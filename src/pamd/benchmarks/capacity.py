@@ -33,14 +33,14 @@ def measure(options: Options) -> Table:
         "simsr+pamd", "paper", "joint", options.threads, capacity=CAPACITY, storage="mmap", directory=here
     ) as session:
         frame_bytes = int(np.prod(session.replay.layout.frame_shape))
-        # Keep a tenth of the disk free. The file is sparse, so it takes only what is written.
+        # Keep a tenth of the disk free. The file is sparse, so only written frames take space.
         frames = min(CAPACITY, int(0.9 * available_disk(here) / frame_bytes))
         if frames < 2 * EPISODE * CHECKPOINTS:
             raise ResourceError(f"bench capacity: the disk of {here} has room for only {frames} frames: too few")
         rows = []
         for _ in range(CHECKPOINTS):
             _fill(session.replay, frames // CHECKPOINTS)
-            # The filled frames belong to no episode of the environment, so begin a new one.
+            # The frames from `_fill` do not belong to the current episode of the environment, so begin a new one.
             session.begin_episode()
             rows.append(_row(session, options))
     notes = (

@@ -1,4 +1,4 @@
-"""PAMD by its textbook formula, which builds every matrix: the reference implementation for benchmarks."""
+"""PAMD computed by the textbook formula, which builds every matrix: the reference implementation for benchmarks."""
 
 from __future__ import annotations
 

@@ -23,7 +23,7 @@ __all__ = ["measure"]
 PRESETS = ("paper-video", "released-video", "easy", "medium", "hard", "noise", "color")
 SIZE = 84
 TURNS_EACH = 8
-"""The factor on the number of repetitions, because one frame is short. Each repetition has a new state."""
+"""The factor on the number of repetitions, because one frame takes little time. Each repetition has a new state."""
 
 
 def measure(options: Options) -> Table:

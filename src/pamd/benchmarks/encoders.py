@@ -1,7 +1,7 @@
-"""Screen encoders: regress the state of a task on its pictures for a few seconds of CPU time.
+"""Screen encoders: train them for a few seconds of CPU time to predict the state of a task from images.
 
-Reinforcement learning takes minutes per setting and many seeds. This screening takes seconds and answers the same
-question: which image size and which convolutions find the state with the least computation?
+Reinforcement learning takes minutes per setting and requires many seeds. This screening takes seconds and answers the
+same question: which image size and which convolutions find the state with the least computation?
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from pamd.table import Table
 __all__ = ["SETTINGS", "TASKS", "Screened", "measure"]
 
 TASKS = {"cartpole_swingup": 8, "reacher_easy": 4, "walker_walk": 4}
-"""Action repeats."""
+"""The action repeat of each task."""
 LARGE, STACK, LATENT = 96, 3, 50
 SAMPLES, HELD_OUT = 6000, 1000
 SECONDS = 6.0
@@ -59,18 +59,18 @@ SETTINGS: dict[str, Screened] = {
     "learning rate 3e-3": Screened(learning_rate=3e-3),
     "cpu": Screened(filters=16, learning_rate=3e-3),
 }
-"""`start` is where the search began. Other settings change one thing each, except version 0.2.0 and the scale `cpu`."""
+"""The search began at `start`. Most settings change one thing; `cpu-0.2` is version 0.2.0, `cpu` the current scale."""
 
 
 class Seen(NamedTuple):
-    """Stacks of large pictures, uint8 [N, 3, 3, 96, 96], and states with mean 0 and variance 1, float32 [N, n]."""
+    """Stacks of large images, uint8 [N, 3, 3, 96, 96], and states with mean 0 and variance 1, float32 [N, n]."""
 
     frames: NDArray[np.uint8]
     states: Tensor
 
 
 def measure(options: Options) -> Table:
-    """Run the benchmark. Seeds serve as repetitions: each has different weights and batches."""
+    """Run the benchmark. Each seed is a repetition with different weights and batches."""
     rows = []
     for task in options.tasks or TASKS:
         seen = collect(task, TASKS.get(task, 4))
@@ -80,14 +80,14 @@ def measure(options: Options) -> Table:
             row = {"task": task, "setting": name, "error": round(float(error), 3), "steps": round(float(steps))}
             rows.append({**row, "ms per step": round(1e3 * SECONDS / float(steps), 2)})
     notes = (
-        f"error: squared error of the state over its variance, on held-out pictures, after {SECONDS:g} s of CPU time.",
+        f"error: squared error of the state over its variance, on held-out images, after {SECONDS:g} s of CPU time.",
         "ms per step: forward, backward and Adam of the encoder and a small head, one batch.",
     )
     return Table.from_records("encoders", "how fast encoders learn the state of a task", rows, notes)
 
 
 def collect(task: str, repeat: int, samples: int = SAMPLES) -> Seen:
-    """Collect stacks of pictures from episodes of random actions. Each action is held for a few decisions."""
+    """Collect stacks of images from episodes of random actions. Each action is held for a few decisions."""
     env, rng = make_env(task, size=LARGE, render="fast", action_repeat=repeat), np.random.default_rng(0)
     frames: list[NDArray[np.uint8]] = []
     states: list[NDArray[np.float64]] = []
@@ -104,14 +104,14 @@ def collect(task: str, repeat: int, samples: int = SAMPLES) -> Seen:
                 states.append(env.unwrapped.task.state())  # type: ignore[attr-defined]
     env.close()
     known = np.stack(states[:samples])
-    # A coordinate that random actions hardly move is not informative.
+    # Drop coordinates that random actions hardly change. They are not informative.
     known = known[:, known.std(0) > 1e-3]
     known = (known - known.mean(0)) / known.std(0)
     return Seen(np.stack(frames[:samples]), torch.as_tensor(known, dtype=torch.float32))
 
 
 def screen(seen: Seen, setting: Screened, seed: int, seconds: float = SECONDS) -> tuple[float, int]:
-    """Return the error on held-out pictures and the number of steps after `seconds` of CPU time."""
+    """Return the error on held-out images and the number of steps after `seconds` of CPU time."""
     obs, states = _images(seen.frames, setting), seen.states
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)

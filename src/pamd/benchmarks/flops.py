@@ -65,7 +65,7 @@ def measure(options: Options) -> Table:
 
 
 def _paper() -> dict[str, float]:
-    """tab:pamd_flops: the shared pixel encoder and PAMD's branch, per representation update."""
+    """Return the numbers of tab:pamd_flops: the shared pixel encoder and PAMD's branch, per representation update."""
     return {row.method: row.mean for row in load("table-flops") if row.quantity == "FLOPs per update"}
 
 

@@ -17,7 +17,7 @@ __all__ = ["measure"]
 DIMENSIONS = (50, 200, 512, 1024)
 BATCH = 128
 BLOCK = {50: 10, 200: 10, 512: 16, 1024: 16}
-"""The block of pamd-block at each d."""
+"""The block size of pamd-block for each d."""
 
 
 def measure(options: Options) -> Table:
@@ -47,7 +47,7 @@ def _rows(d: int, options: Options) -> list[dict[str, Any]]:
 
 
 def _contender(name: str, d: int) -> Callable[[], None]:
-    """Return a function with the head's work in one update: forward, penalty, and backward to latents and weights."""
+    """Return a function that does the head's work of one update: forward, penalty, backward to latents and weights."""
     torch.manual_seed(0)
     textbook = name == "textbook"
     settings: dict[str, Any] = {"block": BLOCK[d]} if name == "pamd-block" else {}

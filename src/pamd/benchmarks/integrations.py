@@ -34,14 +34,14 @@ METHODS: dict[str, dict[str, Any]] = {
 RUN_STEPS = {"DQN": 8, "SAC": 1}
 """Decisions per run. With SB3's default train_freq, this is two updates of DQN and one of SAC."""
 FIRST_STEPS = 300
-"""Decisions before the first update, which fill the replay with at least one batch."""
+"""Decisions before the first update. They fill the replay with at least one batch."""
 
 
 class Frames(gymnasium.Env[NDArray[np.uint8], Any]):
-    """An environment of negligible cost that returns pictures [C, 84, 84] from a fixed set."""
+    """An environment of negligible cost that returns images [C, 84, 84] from a fixed set."""
 
     def __init__(self, discrete: bool) -> None:
-        channels = 4 if discrete else 9  # Atari's four gray frames; three of RGB
+        channels = 4 if discrete else 9  # four gray frames as in Atari, or three RGB frames
         self.observation_space = spaces.Box(0, 255, (channels, 84, 84), np.uint8)
         self.action_space = spaces.Discrete(6) if discrete else spaces.Box(-1.0, 1.0, (6,), np.float32)
         draw = np.random.default_rng(0)
@@ -80,7 +80,7 @@ def measure(options: Options) -> Table:
         "latent model alone, distance alone: forward, backward and Adam of these parts of simsr+pamd on given latents,"
         " without encoders; x plain is their share of the plain update with LatentPolicy.",
         "TorchRL, Tianshou: an update of their DQN on 9 x 84 x 84 pixels, batches of 32, with our conv encoder.",
-        "pytorch-metric-learning: a triplet loss on 32 such pictures, with its own LpDistance (plain) and with ours.",
+        "pytorch-metric-learning: a triplet loss on 32 such images, with its own LpDistance (plain) and with ours.",
     )
     title = f"Other libraries with a metric, 84 x 84 pixels, {options.threads} threads"
     return Table.from_records("integrations", title, rows, notes)

@@ -37,7 +37,7 @@ class Reference:
 def measure(options: Options) -> Table:
     """Interrupt runs until `most_runs`, `minutes` or `interruptions` is reached.
 
-    An existing kills.jsonl is continued.
+    If kills.jsonl exists, the benchmark continues from it.
     """
     warm_up()
     log = None if options.directory is None else options.directory / "kills.jsonl"
@@ -74,7 +74,7 @@ def _reference(scenario: Scenario, runs: Path) -> Reference:
 
 
 def _storm(number: int, scenario: Scenario, reference: Reference, runs: Path, deadline: float) -> dict[str, Any]:
-    """Interrupt one run until it ends. Returns the interruptions and the number of different bytes."""
+    """Interrupt one run until it ends. Return the interruptions and the number of different bytes."""
     runs.mkdir()
     rng = np.random.default_rng(number)
     came: Counter[str] = Counter()

@@ -1,4 +1,4 @@
-"""Reliability test: damage every file of a run directory in many ways. Each resume must be exact or refused."""
+"""Reliability test: damage every file of a run directory in many ways. Each resume must be exact or be refused."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def _train(runs: Path, decisions: int) -> Path:
 
 
 def as_stopped(run: Path) -> Path:
-    """Turn a run that ended at `STOPPED` into one that was stopped there. The video is removed."""
+    """Change a run that ended at `STOPPED` into one that was interrupted there. The video is removed."""
     shutil.rmtree(run / "video", ignore_errors=True)
     for name, change in (("config.json", {"decisions": DECISIONS}), ("status.json", {"state": "interrupted"})):
         file = run / name
@@ -90,7 +90,7 @@ def judge(code: int | None, output: str, run: Path, expected: dict[str, bytes]) 
     lines = [line.replace(f"{run}/", "").replace(str(run), "RUN") for line in output.splitlines()]
     if code == 2:
         refusals = [line.removeprefix("pamd: ") for line in lines if line.startswith("pamd: ")]
-        return ("refused", refusals[-1]) if refusals else ("refused without a word", output[-500:])
+        return ("refused", refusals[-1]) if refusals else ("refused without a message", output[-500:])
     found = products(run)
     if found["config.json"] != expected["config.json"]:
         expected = {**expected, "config.json": found["config.json"]}  # The runtime settings may differ.

@@ -29,7 +29,7 @@ __all__ = ["NaiveAgent"]
 
 
 class NaiveAgent:
-    """Copies an agent's weights, method and generator state. It supports only SAC and the sequential schedule."""
+    """A copy of an agent's weights, method and generator state. It supports only SAC and the sequential schedule."""
 
     def __init__(self, agent: Agent) -> None:
         self.method = agent.config.method
@@ -158,7 +158,7 @@ class _Passes:
 
 
 def convolve(encoder: LatentEncoder, obs: Tensor) -> Tensor:
-    """[B, C, H, W] -> [B, F], channels first."""
+    """Compute convolutional features: [B, C, H, W] -> [B, F], channels first."""
     x = obs.to(torch.get_default_dtype()).contiguous() / 255
     for layer in encoder.network.layers:
         x = F.relu(layer(x))
@@ -166,7 +166,7 @@ def convolve(encoder: LatentEncoder, obs: Tensor) -> Tensor:
 
 
 def encode(encoder: LatentEncoder, obs: Tensor) -> Tensor:
-    """[B, C, H, W] -> [B, d], channels first."""
+    """Compute latents: [B, C, H, W] -> [B, d], channels first."""
     return encoder.head(convolve(encoder, obs))
 
 

@@ -23,7 +23,7 @@ Updates = dict[str, Callable[[], object]]
 
 
 def make_updates() -> dict[str, Updates]:
-    """Return, for each installed library, an update of DQN or a triplet loss, plain and with pamd."""
+    """Return updates of DQN or a triplet loss, plain and with pamd, for each installed library."""
     makers = {"torchrl": ("TorchRL", _torchrl), "tianshou": ("Tianshou", _tianshou)}
     makers["pytorch_metric_learning"] = ("pytorch-metric-learning", _metric_learning)
     return {name: make() for module, (name, make) in makers.items() if importlib.util.find_spec(module) is not None}

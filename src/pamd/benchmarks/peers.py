@@ -31,17 +31,17 @@ PEERS: dict[str, dict[str, Any]] = {
     "SB3 SAC, its NatureCNN": {"extractor": "nature"},
     "SB3 SAC, our convolutions, optimize_memory_usage": {"extractor": "ours", "compact": True},
 }
-"""The first one is the reference: what a user would write."""
+"""Options of `peer`. The first entry is the reference: the setup that a user would write."""
 _NATURE_SIZE = 36
-"""The smallest picture that NatureCNN can read."""
+"""The smallest image size that NatureCNN accepts, in pixels."""
 YARDSTICK = next(iter(PEERS))
 SCALES = {"cpu": ("joint", 10), "paper": ("joint", 2), "paper, sequential": ("sequential", 2)}
-"""Schedule and decisions per repetition: an even number, because our actor learns in every second update."""
+"""Schedule and decisions per repetition: an even number, as our actor learns in every second update at paper scale."""
 
 
 @dataclass
 class Contender:
-    """A contender. `run` makes some decisions, each with an update."""
+    """One entry of the comparison. `run` makes some decisions, each with an update."""
 
     run: Callable[[], object]
     bytes_per_transition: float
@@ -97,7 +97,7 @@ def measure(options: Options) -> Table:
 
 
 def peer(config: TrainConfig, extractor: str, shared: bool = False, compact: bool = False, size: int = RANDOM) -> Any:
-    """Make SB3's SAC on the environment of `config`, with its sizes and a replay of at least one batch."""
+    """Make SB3's SAC with the environment and sizes of `config`, and fill its replay with at least one batch."""
     from stable_baselines3 import SAC
     from stable_baselines3.common.torch_layers import BaseFeaturesExtractor
 
@@ -132,7 +132,7 @@ def peer(config: TrainConfig, extractor: str, shared: bool = False, compact: boo
 
 
 def _peers_for(size: int) -> dict[str, dict[str, Any]]:
-    """The peers that can read pictures of `size` x `size`."""
+    """Return the peers that accept images of `size` x `size` pixels."""
     return {title: given for title, given in PEERS.items() if given["extractor"] == "ours" or size >= _NATURE_SIZE}
 
 

@@ -25,7 +25,7 @@ __all__ = ["make_session", "measure"]
 PARTS = ("render", "physics", "act", "sample", "update")
 TASK, METHOD = "cheetah_run", "simsr+pamd"
 RANDOM = 150
-"""Decisions before the first update, which fill the replay with at least one batch."""
+"""Decisions before the first update. They fill the replay with at least one batch."""
 
 
 def measure(options: Options) -> Table:
@@ -73,7 +73,7 @@ def make_session(
     storage: str = "memory",
     directory: Path | None = None,
 ) -> Iterator[Session]:
-    """Yield a session that has begun to learn, in a temporary directory (in `directory`)."""
+    """Yield a session that has begun to learn. Its temporary directory is created in `directory`."""
     config = configure(
         TASK,
         method,

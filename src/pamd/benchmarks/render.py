@@ -16,7 +16,7 @@ __all__ = ["measure"]
 
 TASKS = ("cheetah_run", "walker_walk", "finger_spin", "cartpole_swingup")
 FRAMES = 4
-"""Frames per repetition. A single one is too short to time."""
+"""Frames per repetition. A single frame takes too little time to measure."""
 
 
 def measure(options: Options) -> Table:

@@ -23,7 +23,7 @@ from pamd.table import Table
 __all__ = ["measure", "page_by_page"]
 
 _EMPTIED = "drop_cache"
-"""The name of the step between contenders, which is not a contender."""
+"""The name of the step that drops the cache. It is not a contender."""
 FRAME, STACK, BATCH, FILLED, EPISODE = (3, 84, 84), 3, 128, 4000, 250
 
 
@@ -36,7 +36,7 @@ def measure(options: Options) -> Table:
         runs |= {f"frames once, {name}": _sampling(replay, rng) for name, replay in replays.items()}
         if hasattr(os, "posix_fadvise"):
             place = Path(directory) / "cold"
-            _filled(place, "mmap", frames)  # and nobody holds it: what is mapped somewhere stays in the cache
+            _filled(place, "mmap", frames)  # Not kept open, because mapped pages stay in the cache.
             runs |= _cold(place, rng)
         agent, batch = make_agent("simsr+pamd", "joint"), make_batch("paper")
         seconds = interleave(runs | {"update": lambda: agent.update(batch)}, options.repetitions)
@@ -63,7 +63,7 @@ def _sampling(replay: Replay, rng: np.random.Generator) -> Callable[[], object]:
 
 
 def _cold(directory: Path, rng: np.random.Generator) -> dict[str, Callable[[], object]]:
-    """Return our replay and a plain memory map, each measured after the file was dropped from the system's cache."""
+    """Return runs that sample our replay and a plain memory map. Each follows a step that drops the system's cache."""
     held: list[Any] = []
 
     def drop_cache() -> None:
@@ -83,7 +83,7 @@ def _cold(directory: Path, rng: np.random.Generator) -> dict[str, Callable[[], o
 
 
 def page_by_page(replay: Replay, directory: Path, size: int) -> Callable[[np.random.Generator], object]:
-    """Read the frames of a batch from a memory map with numpy."""
+    """Return a function that reads the frames of a batch from a memory map with numpy."""
     layout = replay.layout
     path = directory / layout.columns["frames"].file
     rows = np.asarray(np.memmap(path, np.uint8, "r", shape=(layout.slots, *layout.frame_shape)))
@@ -97,7 +97,7 @@ def page_by_page(replay: Replay, directory: Path, size: int) -> Callable[[np.ran
 
 
 def _stacked(rng: np.random.Generator) -> Callable[[], object]:
-    """Store stacked observations and next observations of each transition, as in typical research code."""
+    """Return a sampler of stacked observations and next observations, stored as in typical research code."""
     shape = (FILLED, STACK * FRAME[0], *FRAME[1:])
     obs, next_obs = (rng.integers(0, 256, shape, dtype=np.uint8) for _ in range(2))
 

@@ -20,7 +20,7 @@ __all__ = ["measure"]
 
 DIMENSIONS = (50, 200)
 DECISIONS = 100_000
-"""The number of decisions in the paper's total times, at its decisions per second."""
+"""The number of decisions in the paper's runs: its total time times its decisions per second."""
 
 
 def measure(options: Options) -> Table:

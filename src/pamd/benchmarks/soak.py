@@ -72,7 +72,7 @@ def _words(runs: Path, decisions: int) -> list[str]:
 
 
 def _train(runs: Path, decisions: int) -> list[dict[str, Any]]:
-    """Return readings of the process, each with the last decision in its timing log."""
+    """Return readings of the process, each with the last decision in the timing log."""
     process = Process(_words(runs, decisions), runs / "output")
     readings: list[dict[str, Any]] = []
     due = 0.0
@@ -127,7 +127,7 @@ def _row(key: str, title: str, readings: list[dict[str, Any]], warm: list[dict[s
 
 
 def _draw(readings: list[dict[str, Any]], path: Path) -> None:
-    """Draw the three curves over decisions."""
+    """Plot the three curves over decisions."""
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(7, 6), layout="constrained")

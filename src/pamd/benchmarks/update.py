@@ -127,7 +127,7 @@ def returning_memory(run: Callable[[], object]) -> Callable[[], None]:
 
 
 def make_head_update(distance: Distance[Any], batch: int) -> Callable[[], None]:
-    """Return the work of the distance in one update: target, value, penalty, backward and Adam."""
+    """Return a function that does the work of the distance in one update: target, value, penalty, backward and Adam."""
     draw = torch.Generator().manual_seed(0)
     latents = [torch.randn(batch, distance.latent_dim, generator=draw) for _ in range(4)]
     target = torch.rand(batch, generator=draw)
@@ -146,7 +146,7 @@ def make_head_update(distance: Distance[Any], batch: int) -> Callable[[], None]:
 
 
 def repeat_twice(run: Callable[[], object]) -> Callable[[], object]:
-    """Call `run` twice per repetition, because the actor learns in every second update."""
+    """Return a function that calls `run` twice, because the actor learns in every second update."""
     return lambda: (run(), run())
 
 

@@ -81,7 +81,7 @@ def geometry(run: Path, /, pairs: int = 512, seed: int = 0, out: Path | None = N
 def latents(
     run: Path, /, states: int = 400, episodes: int = 4, neighbors: int = 4, seed: int = 0, out: Path | None = None
 ) -> None:
-    """Examine the latents of a run: nearest neighbors as pictures, correlations with behavior, flat maps.
+    """Examine the latents of a run: nearest neighbors as images, correlations with behavior, 2D maps.
 
     Args:
         run: a run directory; its policy plays new episodes

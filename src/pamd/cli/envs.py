@@ -43,7 +43,7 @@ def envs(
     seed: int = 0,
     out: Path = Path("preview"),
 ) -> None:
-    """Write a contact sheet (.png) and a video (.mp4) of a task as the agent sees it, under random actions.
+    """Write a contact sheet (.png) and a video (.mp4) of a task as the agent sees it, with random actions.
 
     If the background uses videos, the sheet shows the training videos first and the unseen videos below.
 
@@ -51,12 +51,12 @@ def envs(
         what: the subcommand
         task: a task; see `pamd list tasks`
         distractor: moving background; see `pamd list distractors` (default: none)
-        videos: directory of videos or pictures for the background (default: videos from installed packages)
+        videos: directory of videos or images for the background (default: videos from installed packages)
         set_: any field of the distractor, e.g. strength=0.5 jitter=2
-        size: height and width of the agent's pictures in pixels
+        size: height and width of the agent's images in pixels
         render: standard is the rendering of the paper scale, which takes half a minute without a GPU
         scene: colors of floor and sky: the suite's own, or the colors of the released DBC code
-        episodes: rows of the sheet, for training and for unseen backgrounds
+        episodes: rows of the sheet for training backgrounds, and as many for unseen ones
         decisions: decisions per episode
         seed: seed of the task and the random actions
         out: output directory
@@ -111,7 +111,7 @@ def _record(config: EnvConfig, episodes: int, decisions: int, seed: int) -> tupl
 
 
 def _play(env: gymnasium.Env[Any, Any], decisions: int, rng: np.random.Generator) -> list[Picture]:
-    """Return the pictures [size, size, 3] of one episode with random actions, at most `decisions` + 1."""
+    """Return the images [size, size, 3] of one episode with random actions, at most `decisions` + 1."""
     seen: list[Picture] = []
     _, info = env.reset()
     over = False

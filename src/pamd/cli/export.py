@@ -20,15 +20,15 @@ def export(
     push_to_hub: Annotated[str | None, Metavar("OWNER/NAME")] = None,
     private: bool = False,
 ) -> None:
-    """Write a trained agent as a small directory: weights, config, returns, videos and a model card.
+    """Export a trained agent to a small directory: weights, config, returns, videos and a model card.
 
-    `pamd.load(DIRECTORY)` and `pamd eval DIRECTORY` read it. It has no replay and no optimizer states.
+    `pamd.load(DIRECTORY)` and `pamd eval DIRECTORY` read it. It contains no replay and no optimizer states.
 
     Args:
         run: a run directory
         directory: where to write the export; must be new or empty
         push_to_hub: also upload the export to this repository of the Hugging Face hub
-        private: create the repository as a private one
+        private: create a private repository
     """
     from pamd.training import hub
     from pamd.training.export import export_run

@@ -51,7 +51,7 @@ def show(
         all: include every combination of pipeline+distance
         table: print all methods as one table with citations
     """
-    console = Console(emoji=False)  # "gym:ID:" contains a colon itself.
+    console = Console(emoji=False)  # Otherwise, Rich replaces the ":ID:" of "gym:ID:" by an emoji.
     if table:
         if what != "methods" or diff is not None:
             raise ConfigError("--table shows methods; it cannot be combined with --diff or another list")
@@ -95,7 +95,7 @@ def _print_methods(console: Console, fidelity: Literal["paper", "released"], eve
             made.latent_space,
             made.transition,
         )
-    console.width = max(console.width, _WIDE)  # Long lines wrap more legibly in a terminal than in table cells.
+    console.width = max(console.width, _WIDE)  # Wrapped lines are easier to read than wrapped table cells.
     console.print(table)
     if not every:
         console.print("dbc-det, mico, simsr and rap accept any +DISTANCE; --all lists every combination.")
@@ -125,7 +125,7 @@ def _lines(what: str) -> list[str]:
         from pamd.envs.dmc import suite_tasks
 
         lines = [f"{task}: action repeat {default_action_repeat(task)}" for task in [*suite_tasks(), "toy"]]
-        return [*lines, "state:TASK: a task above with states instead of pictures", "gym:ID: a Gymnasium task"]
+        return [*lines, "state:TASK: a task above with states instead of images", "gym:ID: a Gymnasium task"]
     if what == "distractors":
         from pamd.envs.distractors import PRESETS
 

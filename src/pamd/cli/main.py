@@ -30,7 +30,7 @@ COMMANDS = {
     "reproduce": ("pamd.cli.reproduce", "reproduce", "run an experiment of the paper and build its table or figure"),
     "diagnose": ("pamd.cli.diagnose", "diagnose", "test whether the distance shapes the encoder"),
     "list": ("pamd.cli.list", "show", "list methods, tasks, distances, experiments and more"),
-    "envs": ("pamd.cli.envs", "envs", "preview a task: a picture and a video of what the agent sees"),
+    "envs": ("pamd.cli.envs", "envs", "preview a task: an image and a video of the observations"),
     "export": ("pamd.cli.export", "export", "export a trained agent: weights, config, model card"),
     "verify": ("pamd.cli.verify", "verify", "check all files of runs; --repair applies safe fixes"),
     "bench": ("pamd.cli.bench", "bench", "benchmark against a reference implementation"),

@@ -184,7 +184,7 @@ def _choice(text: str, label: str, choices: tuple[str, ...]) -> str:
 
 
 def _whole_number(text: str, label: str) -> int:
-    """100000, 100_000 or 1e5."""
+    """Parse a whole number such as 100000, 100_000 or 1e5."""
     try:
         return int(text)
     except ValueError:

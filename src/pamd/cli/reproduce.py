@@ -37,7 +37,7 @@ from pamd.training.threads import available_threads
 __all__ = ["reproduce"]
 
 VERDICTS = "verdicts"
-"""The name that stands for all experiments with claims: verdicts-toy, verdicts-states, ..."""
+"""The common name of all experiments with claims: verdicts-toy, verdicts-states, ..."""
 
 
 def reproduce(
@@ -98,7 +98,7 @@ def reproduce(
 
 
 def _select_experiments(name: str, rungs: Sequence[str]) -> dict[str, str]:
-    """Return the experiments that `name` stands for: itself, or all rungs of the verdicts by their short names."""
+    """Return the selected experiments by short name. `verdicts` selects the given rungs, by default DEFAULT_RUNGS."""
     if name != VERDICTS:
         if rungs:
             raise ConfigError(f"reproduce: --rung requires {VERDICTS}, got {name}")
@@ -120,9 +120,9 @@ def _reproduce(
     artefact_only: bool,
     execution: Execution,
 ) -> tuple[int, list[Answer]]:
-    """Run one experiment and write its artefact. Returns the exit code and the answers to its claims.
+    """Run one experiment and write its artefact. Return the exit code and the answers to its claims.
 
-    `selection` holds the options of its runs.
+    `selection` contains the options of its runs.
     """
     _check(experiment, plan, artefact_only, execution, [key for key, value in selection.items() if value])
     check_directory(out, "--out")
@@ -143,7 +143,7 @@ def _reproduce(
 
 
 def _check(experiment: Experiment, plan: bool, artefact_only: bool, execution: Execution, given: Sequence[str]) -> None:
-    """Raise ConfigError if options contradict each other or the experiment. `given` holds the options of the runs."""
+    """Raise ConfigError if options contradict each other or the experiment. `given` names the options of the runs."""
     if plan and artefact_only:
         raise ConfigError("reproduce: --plan cannot be combined with --artefact-only")
     if experiment.needs_replay and execution.discard_replay:

@@ -1,4 +1,4 @@
-"""`pamd sweep`: tasks x methods x seeds. `pamd reproduce` shares its plan, its execution and its summary."""
+"""`pamd sweep`: tasks x methods x seeds. `pamd reproduce` also uses its planning, execution and summary."""
 
 from __future__ import annotations
 

@@ -138,7 +138,7 @@ def evaluate(
     config = trained.config
     with Display() as display:
         display.say(f"playing {episodes} episodes of {config.env.task}")
-    with torch_threads(1):  # One observation at a time: more threads only wait for each other.
+    with torch_threads(1):  # Each pass reads one observation, so more threads would only wait.
         row, frames = play(trained.agent, config.env, config.seed if seed is None else seed, episodes, record=video)
     path = None
     if frames:

@@ -23,11 +23,11 @@ from pamd.table import Table
 __all__ = ["DEFAULT_RUNGS", "EXACT", "RUNGS", "reproduce_exact", "write_and_print", "write_instruments", "write_rungs"]
 
 EXACT = "exact"
-"""The rung that is fitted, not trained."""
+"""The rung that fits exact metrics and trains no agents."""
 RUNGS = (EXACT, "toy", "states", "pixels", "paper")
 """The rungs, from the cheapest task to the most realistic one. All but `exact` are experiments, `verdicts-RUNG`."""
 DEFAULT_RUNGS = RUNGS[:-1]
-"""What runs if no rung is named. The rung `paper` would take years on two cores."""
+"""The rungs that run if none is named. The rung `paper` would take years on two cores."""
 
 
 class Fits(NamedTuple):
@@ -40,13 +40,13 @@ class Fits(NamedTuple):
 _FITS = {"paper": Fits(10, 400), "cpu": Fits(10, 400), "smoke": Fits(2, 5)}
 _DIMENSION = 8
 _UNITS = {EXACT: "log10 of the error"}
-"""What differs on a rung, if it is not the return."""
+"""The compared quantity of a rung, if it is not the return."""
 
 
 def reproduce_exact(scale: str, runs: Path, out: Path, *, plan: bool, artefact_only: bool) -> list[Answer]:
     """Fit exact metrics with every distance, write the verdicts, and return the answers. Finished fits are kept."""
     size = _FITS[scale]
-    print_text("The claims on exact metrics of finite MDPs. It shows which claims hold where the truth is known.")
+    print_text("The claims on exact metrics of finite MDPs, for which the ground truth is known.")
     if plan:
         print_text(f"{len(EXACT_DISTANCES)} distances, 4 metrics, {size.seeds} seeds: about ten minutes on one core")
         return []
@@ -91,7 +91,7 @@ def write_rungs(rungs: Mapping[str, Sequence[Answer]], out: Path) -> None:
 
 
 def write_instruments(comparison: Comparison, name: str, out: Path) -> None:
-    """Write the table and the figure of which instrument predicts the return, and print the table."""
+    """Write a table and a figure that show which instrument predicts the return, and print the table."""
     found = measure(comparison)
     table = instrument_table(found, name, np.random.default_rng(0))
     if table is not None:

@@ -18,8 +18,8 @@ def verify(
 ) -> int:
     """Check all files of runs: config, versions, checkpoints, replay, logs, status, temporary files and links.
 
-    Prints one line per finding. The exit code is 0 if nothing is damaged and 1 otherwise. Without --repair, no file is
-    changed.
+    The command prints one line per finding. The exit code is 0 if nothing is damaged and 1 otherwise. Without
+    --repair, no file is changed.
 
     Args:
         runs: run directories, or directories of run directories

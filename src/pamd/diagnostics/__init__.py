@@ -1,6 +1,7 @@
 """Diagnostics of runs and of exact ground truth: does the distance shape the encoder?
 
-Each diagnostic returns a frozen dataclass. `save` writes it to files, and `pamd.report.diagnostics.draw` draws them.
+Each diagnostic returns a frozen dataclass. `save` writes it to files, from which
+`pamd.report.diagnostics.draw` makes figures.
 """
 
 from __future__ import annotations

@@ -71,7 +71,7 @@ def varied_mdps() -> dict[str, FiniteMDP]:
         for states in (8, 11)
         for branching in (1, 2, 3, 5, 7)
     }
-    # Under the uniform policy, a slip has no effect, but the discount does.
+    # Under the uniform policy, a slip changes nothing, but the discount does.
     grids = {
         f"{name}, gamma {gamma}": truth.grid_world(plan, gamma=gamma)
         for name, plan in _PLANS.items()
@@ -151,7 +151,7 @@ def _needs(
         try:
             head = match(name, d)
         except ConfigError:
-            continue  # The distance does not exist in so few dimensions.
+            continue  # The distance is not defined for so few dimensions.
         found = least_distortions(
             [tables[key] for key in left], head, d,
             within=within, seeds=seeds, steps=steps, learning_rate=learning_rate,

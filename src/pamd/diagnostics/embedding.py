@@ -1,6 +1,6 @@
 """Embed exact behavioral metrics with each distance.
 
-The encoder is a table with one latent vector per state, so that nothing but the distance limits the fit. A trained
+The encoder is a table with one latent vector per state, so that only the distance limits the fit. A trained
 table shows what the distance can express; a table frozen at random vectors shows what its head can do alone. Some pairs
 are held out of the fit to detect heads that only memorize pairs.
 """
@@ -37,9 +37,9 @@ DIMENSIONS = (2, 4, 8, 16, 32)
 METRICS = ("bisimulation", "mico")
 """The default metrics. `pamd.exact.METRICS` contains all of them."""
 START = 2.0
-"""The typical initial distance between random latents; the mean of the metric is 1. If it is much larger, a norm ends
-in bad minima. If it is smaller, a trace-normalized form, which never exceeds the norm, cannot reach the metric's
-maximum."""
+"""The typical initial distance between random latents; the mean of the metric is 1. If it is much larger, a norm
+converges to bad minima. If it is smaller, a trace-normalized form, which never exceeds the norm, cannot reach the
+maximum of the metric."""
 _GRID = """
     .....
     .##..
@@ -183,7 +183,7 @@ def embed(
     steps: int,
     learning_rate: float,
 ) -> Array:
-    """Fit a distance, and the table if `trainable`, to D [S, S] on `pairs` [P, 2]. Returns the distances [S, S]."""
+    """Fit a distance, and the table if `trainable`, to D [S, S] on `pairs` [P, 2]. Return the distances [S, S]."""
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         table = torch.randn(len(D), latent_dim) * START / (2 * latent_dim) ** 0.5
@@ -247,5 +247,5 @@ def _names(table: str) -> tuple[str, str]:
 
 
 def _digest(tables: Mapping[str, Array]) -> dict[str, float]:
-    """Return a digest of the MDPs. It ignores the last digits, which depend on the machine."""
-    return {name.split(" ")[0]: float(len(D)) for name, D in tables.items()}
+    """Return the number of states per MDP as a digest. The last digits of distances depend on the machine."""
+    return {_names(table)[0]: float(len(D)) for table, D in tables.items()}

@@ -164,7 +164,7 @@ def rehu_inputs(distance: QuadraticForm[Any], z: Tensor, z_prime: Tensor) -> Ten
     d = distance.latent_dim
     output = both_orders(net, z, z_prime)
     rank, block = getattr(distance.config, "rank", None), getattr(distance.config, "block", None)
-    if rank is not None or output.shape[-1] == d:  # The diagonal comes first, or there is nothing else.
+    if rank is not None or output.shape[-1] == d:  # The output starts with the diagonal, or has nothing else.
         return output[..., :d]
     side = block or d
     on_diagonal = torch.arange(1, side + 1).cumsum(0) - 1  # The diagonal of a packed lower triangle, row by row.

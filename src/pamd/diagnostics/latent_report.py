@@ -1,4 +1,4 @@
-"""Which states are similar in a run's latent space, and how this relates to behavior."""
+"""A report on which states are similar in a run's latent space, and on how this relates to behavior."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ SecondView = Callable[[NDArray[np.uint8]], NDArray[np.uint8]]
 """Maps observations [N, k*C, H, W] to the same states with another background."""
 
 APART = 5
-"""The minimum number of collected states between neighbors of the same episode. Consecutive frames are always similar,
-which is not informative."""
+"""The minimum difference in index between neighbors of the same episode, in collected states. Consecutive frames are
+always similar, which is not informative."""
 
 
 @dataclass(frozen=True)
@@ -116,7 +116,7 @@ def _encoded(run: Trained, obs: NDArray[np.uint8]) -> torch.Tensor:
 
 
 def _symmetric(matrix: Array) -> Array:
-    """Symmetrize the distances. Only `mlp` depends on the order of a pair."""
+    """Symmetrize the distances. Of the built-in distances, only `mlp` depends on the order of a pair."""
     return np.asarray((matrix + matrix.T) / 2)
 
 

@@ -17,7 +17,7 @@ from pamd.diagnostics.pairings import Array
 __all__ = ["least_distortions"]
 
 SHARPNESS = (2.0, 30.0)
-"""The temperature of the smooth maximum that approximates the distortion, at the first and the last step."""
+"""The inverse temperature of the smooth maximum that approximates the distortion, at the first and the last step."""
 CHECK_EVERY = 25
 """Steps between evaluations of the exact distortion."""
 
@@ -32,9 +32,9 @@ def least_distortions(
     steps: int,
     learning_rate: float,
 ) -> Array:
-    """Return the smallest distortion [M] of each D [S, S] during training.
+    """Return the smallest distortion [M] that training reaches for each D [S, S].
 
-    Every D has `seeds` separate tables and heads, and the best one counts. The first table is initialized by
+    Every D has `seeds` separate tables and heads, and the best result is used. The first table is initialized by
     multidimensional scaling, the others are random. All are trained at once and independently. Training ends as soon as
     every distortion is at most `within`. The loss is the squared error of d / D and later a smooth version of the log
     distortion.
@@ -80,10 +80,10 @@ def _scaled(D: Array, latent_dim: int) -> Tensor:
 def _pairs(spaces: Sequence[Array], *, symmetric: bool) -> tuple[Tensor, Tensor, Tensor]:
     """Return left states, right states and distances of all pairs, [I, P] each.
 
-    Smaller spaces repeat their first pair.
+    Smaller spaces repeat their first pair to reach P.
     """
     indices = [np.stack(np.triu_indices(len(D), 1)) for D in spaces]
-    if not symmetric:  # it is asked to become so
+    if not symmetric:  # Train both orders, so that the distance learns to be symmetric.
         indices = [np.concatenate([pair, pair[::-1]], axis=1) for pair in indices]
     most = max(pair.shape[1] for pair in indices)
     filled = [np.concatenate([pair, pair[:, :1].repeat(most - pair.shape[1], 1)], axis=1) for pair in indices]

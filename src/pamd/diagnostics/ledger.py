@@ -44,7 +44,7 @@ class Ledger:
         return self._rows[key]
 
     def add(self, key: str, row: Row) -> None:
-        """Store a row, also on disk."""
+        """Store a row, also on disk if there is a path."""
         self._rows[key] = row
         if self._path is None:
             return
@@ -82,7 +82,7 @@ def _whole_rows(path: Path) -> list[Row]:
 
 
 def _leaves(value: Any, name: str = "") -> dict[str, Any]:
-    """Return the leaves of nested records by their last names."""
+    """Return the leaves of nested dictionaries by their last keys."""
     if not isinstance(value, dict):
         return {name: value}
     return {leaf: found for key, inner in value.items() for leaf, found in _leaves(inner, key).items()}

@@ -34,7 +34,7 @@ class Head:
 
 
 def parameters(module: torch.nn.Module) -> int:
-    """Return the number of trainable parameters."""
+    """Return the number of parameters."""
     return sum(p.numel() for p in module.parameters())
 
 
@@ -60,7 +60,7 @@ def match(name: str, latent_dim: int, like: str | None = "pamd", preset: str | N
 
 
 class _Counter:
-    """Counts the parameters of a distance at a hidden width without allocating them."""
+    """A counter of the parameters of a distance at a hidden width. It does not allocate them."""
 
     def __init__(self, name: str, latent_dim: int, options: Mapping[str, Any]) -> None:
         self._name, self._latent_dim, self._options = name, latent_dim, options

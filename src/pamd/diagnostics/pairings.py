@@ -23,7 +23,7 @@ def standardised_l2(states: Array) -> Array:
 
 
 def nearest_rows(distances: Array, count: int, excluded: NDArray[np.bool_]) -> NDArray[np.int64]:
-    """Return the nearest columns [N, count] of every row, nearest first, where `excluded` [N, N] is False."""
+    """Return the nearest columns [N, count] of every row, nearest first, except where `excluded` [N, N] is True."""
     allowed = np.where(excluded, np.inf, distances)
     if (np.isfinite(allowed).sum(1) < count).any():
         raise ConfigError(f"not every state has {count} candidates for neighbors; collect more states or more episodes")

@@ -1,4 +1,4 @@
-"""Residual fitting (eq:residual_fit): can the distance satisfy its fixed point with a frozen encoder?"""
+"""Residual fitting (eq:residual_fit): can the distance satisfy its fixed-point equation with a frozen encoder?"""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class Curve:
     residual: list[float]
     """[N]: mean over the evaluation pairs of (d - target)^2"""
     target_square: list[float]
-    """[N]: mean of target^2, the scale to compare the residual with"""
+    """[N]: mean of target^2, which gives the scale of the residual"""
     batch_loss: list[float] = field(default_factory=list)
     """[N]: the loss of a training batch with the same weights, which the released code logs"""
 
@@ -208,7 +208,7 @@ class _Experiment:
         seen = run.config.env.size
         if (seen, run.config.method.latent_dim) != (size, settings.latent_dim):
             raise ShapeError(
-                f"the run's encoder reads {seen} x {seen} and gives {run.config.method.latent_dim} numbers, but the"
-                f" replay shows {size} x {size} and latent_dim is {settings.latent_dim}"
+                f"the run's encoder requires {seen} x {seen} images and returns {run.config.method.latent_dim} numbers,"
+                f" but the replay has {size} x {size} images and latent_dim is {settings.latent_dim}"
             )
         return copy.deepcopy(run.measured.encoder).requires_grad_(True)

@@ -24,7 +24,7 @@ Drawn = Literal["first", "newest", "spread"]
 
 
 def quiet(what: str, done: int, total: int) -> None:
-    """A `Progress` that shows nothing."""
+    """Do nothing: the default `Progress`."""
 
 
 def open_replay(path: Path) -> Replay:
@@ -34,10 +34,10 @@ def open_replay(path: Path) -> Replay:
         raise RunError(f"{path} is neither a run directory nor a saved replay")
     replay = Replay.open(place, read_only=True, storage="mmap")
     if len(replay.layout.frame_shape) != 3:
-        raise ShapeError(f"the replay in {place} contains states; this diagnostic requires pictures")
+        raise ShapeError(f"the replay in {place} contains states; this diagnostic requires images")
     _, height, width = replay.layout.frame_shape
     if height != width:
-        raise ShapeError(f"the encoder requires square pictures, but the replay in {place} has {height} x {width}")
+        raise ShapeError(f"the encoder requires square images, but the replay in {place} has {height} x {width}")
     return replay
 
 

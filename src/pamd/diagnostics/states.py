@@ -21,7 +21,7 @@ __all__ = ["States", "play", "simulator_state"]
 
 SPLITS: tuple[Split, ...] = ("train", "unseen")
 DIAGNOSTICS = 2_000_003
-"""Added to a run's seed, so that the episodes differ from those of training and evaluation."""
+"""An offset added to a run's seed, so that the episodes differ from those of training and evaluation."""
 
 
 @dataclass(frozen=True)
@@ -43,8 +43,8 @@ class States:
     simulator: NDArray[np.float64] | None
     """[N, S]: positions and velocities; None if the simulator does not provide them"""
     views: dict[str, tuple[NDArray[np.uint8], NDArray[np.uint8]]]
-    """With a distractor that has clips: "train" and "unseen" -> the same states with two such backgrounds,
-    [N, k*C, H, W] each"""
+    """"train" and "unseen" -> the same states with two backgrounds of that split, [N, k*C, H, W] each. It is empty
+    unless the task has a distractor with clips."""
 
     def __len__(self) -> int:
         return len(self.obs)
@@ -66,7 +66,7 @@ def play(run: Trained, count: int, *, episodes: int = 4, seed: int = 0, progress
     if count < 8 or episodes < 1:
         raise ConfigError(f"at least 8 states of at least 1 episode are required, got {count} of {episodes}")
     if observes_states(run.config.env.task):
-        raise ConfigError(f"{run.config.env.task} observes states; this diagnostic requires a task with pictures")
+        raise ConfigError(f"{run.config.env.task} observes states; this diagnostic requires a task with images")
     env = build_env(run.config.env, seed=run.config.seed + DIAGNOSTICS + seed)
     rows: list[dict[str, Any]] = []
     try:
@@ -103,7 +103,7 @@ def _episode(run: Trained, env: Any, episode: int) -> list[dict[str, Any]]:
 
 
 class _Backdrops:
-    """Stacked observations of an episode with backgrounds that differ from the one the policy sees."""
+    """Stacked observations of an episode with other backgrounds than the policy sees."""
 
     def __init__(self, env: Any, config: EnvConfig) -> None:
         task, self._size = env.unwrapped.task, config.size

@@ -1,4 +1,4 @@
-"""Latent distances by name. One small file each; a new file here is a new distance, with no other edit."""
+"""Latent distances by name. Each has its own file. To add a distance, add a file here; no other edit is needed."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ __all__ = ["DISTANCES", "Distance", "Laws", "distance", "distance_config"]
 
 
 def distance(name: str, *, latent_dim: int, preset: str | None = None, **options: Any) -> Distance[Any]:
-    """The distance called `name` over latents with `latent_dim` coordinates, as an `nn.Module`.
+    """Build the distance `name` for latents with `latent_dim` coordinates, as an `nn.Module`.
 
-    `preset` names a set of options of the distance (for `pamd`: "paper", "released-dbc", ...). `options` are the
-    fields of its config. They override the preset.
+    `preset` selects a named set of options (for `pamd`: "paper", "released-dbc", ...). `options` are the fields of the
+    distance's config. They override the preset.
     """
     config = distance_config(name, latent_dim=latent_dim, preset=preset, **options)
     return DISTANCES.get(name)(latent_dim, config)
 
 
 def distance_config(name: str, *, latent_dim: int, preset: str | None = None, **options: Any) -> Any:
-    """The config that `distance` with the same arguments would hold: checked and resolved, without a module."""
+    """Return the checked and resolved config of `distance` with the same arguments, without building a module."""
     cls = DISTANCES.get(name)
     if isinstance(latent_dim, bool) or not isinstance(latent_dim, int) or latent_dim < 1:
         raise ConfigError(f"latent_dim must be a whole number of at least 1, got {latent_dim!r}")

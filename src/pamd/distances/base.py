@@ -1,4 +1,4 @@
-"""The base of all distances: it checks the inputs, then asks the subclass for values."""
+"""The base class of all distances. It checks the inputs, then calls the subclass to compute the values."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ __all__ = ["DISTANCES", "Distance", "Laws", "NoOptions"]
 ConfigT = TypeVar("ConfigT")
 
 _CHUNK_FLOATS = 16 * 2**20
-"""How many floats of workspace `all_pairs` may take at once (64 MB in float32)."""
+"""The maximum workspace of `all_pairs` at once, in floats (64 MB in float32)."""
 
 
 @dataclass(frozen=True)
 class Laws:
-    """What a distance promises. The contract tests check every registered distance against it."""
+    """The properties that a distance guarantees. The contract tests check them for every registered distance."""
 
     symmetric: bool = True
     """value(z, z') = value(z', z)"""
@@ -44,15 +44,16 @@ class NoOptions:
 class Distance(nn.Module, ABC, Generic[ConfigT]):
     """A latent dissimilarity over pairs.
 
-    A subclass is final. It gives `Config`, its `laws` and `_value`. It may also give the optional hooks: `resolve`,
-    `floor`, `largest`, `_value_and_penalty`, `_all_pairs` and `_floats_per_pair`. All other methods stay as they are.
+    Concrete subclasses are final. They define `Config`, `laws` and `_value`. They may also override the optional hooks:
+    `resolve`, `floor`, `largest`, `_value_and_penalty`, `_all_pairs` and `_floats_per_pair`. Apart from `__init__`,
+    they do not override any other method.
     """
 
     Config: ClassVar[type[Any]]
     laws: Laws = Laws()
     presets: ClassVar[Mapping[str, Mapping[str, Any]]] = {}
     coordinate_wise: ClassVar[bool] = False
-    """True where values are [P, d], one per coordinate."""
+    """True if values are [P, d], one per coordinate."""
 
     def __init__(self, latent_dim: int, config: ConfigT) -> None:
         super().__init__()
@@ -61,24 +62,24 @@ class Distance(nn.Module, ABC, Generic[ConfigT]):
 
     @abstractmethod
     def _value(self, z: Tensor, z_prime: Tensor) -> Tensor:
-        """Values [P] (coordinate-wise: [P, d]) of checked z, z_prime [P, d]."""
+        """Compute the values [P] (coordinate-wise: [P, d]) of z, z_prime [P, d], which are already checked."""
 
     def forward(
         self, z: Tensor, z_prime: Tensor, *, measured: bool = False, generator: torch.Generator | None = None
     ) -> Tensor | Measurement:
-        """Values of the pairs (z[p], z_prime[p]). z, z_prime: [P, d] -> [P] (coordinate-wise: [P, d]).
+        """Compute the values of the pairs (z[p], z_prime[p]). z, z_prime: [P, d] -> [P] (coordinate-wise: [P, d]).
 
-        With `measured` it returns `measure(z, z_prime, generator)`. A wrapper such as DistributedDataParallel passes
-        on this call alone, so the penalty must be reachable through it.
+        With `measured`, it returns `measure(z, z_prime, generator)`. Wrappers such as DistributedDataParallel
+        forward only this call, so the penalty must be available through it.
         """
         if measured:
             return self.measure(z, z_prime, generator)
         return self._values(*self._checked(z, z_prime, paired=True))
 
     def measure(self, z: Tensor, z_prime: Tensor, generator: torch.Generator | None = None) -> Measurement:
-        """Values, penalty and statistics of the pairs. z, z_prime: [P, d].
+        """Compute the values, penalty and statistics of the pairs. z, z_prime: [P, d].
 
-        `generator` draws what a randomised penalty needs. Without one, torch's global generator does.
+        A randomized penalty draws from `generator`. The default is torch's global generator.
         """
         z, z_prime = self._checked(z, z_prime, paired=True)
         value, penalty = self._value_and_penalty(z, z_prime, generator)
@@ -90,66 +91,66 @@ class Distance(nn.Module, ABC, Generic[ConfigT]):
     def measure_between(
         self, z: Tensor, z_prime: Tensor, pairs: Pairs, generator: torch.Generator | None = None
     ) -> Measurement:
-        """`measure` of the rows that `pairs` names. z, z_prime: [B, d]."""
+        """Call `measure` on the rows that `pairs` selects. z, z_prime: [B, d]."""
         return self.measure(z[pairs.left], z_prime[pairs.right], generator)
 
     def between(self, z: Tensor, z_prime: Tensor, pairs: Pairs) -> Tensor:
-        """Values of the rows that `pairs` names. z, z_prime: [B, d] -> [P] (coordinate-wise: [P, d])."""
+        """Compute the values of the rows that `pairs` selects. z, z_prime: [B, d] -> [P] (coordinate-wise: [P, d])."""
         if pairs.complete and not self.coordinate_wise:
             return self.all_pairs(z, z_prime).reshape(-1)
         return self._values(*self._checked(z[pairs.left], z_prime[pairs.right], paired=True))
 
     def all_pairs(self, z: Tensor, z_prime: Tensor | None = None) -> Tensor:
-        """Every value between the rows of z [B, d] and of z_prime [C, d] (default z) -> [B, C].
+        """Compute the values between all rows of z [B, d] and all rows of z_prime [C, d] (default z) -> [B, C].
 
-        Without gradients, memory is bounded for every B. A coordinate-wise comparator is averaged over its
-        coordinates, so that the result ranks neighbours for every distance.
+        Without gradients, the default implementation limits its workspace for every B. Coordinate-wise values are
+        averaged over the coordinates, so that the result ranks neighbors for every distance.
         """
         return self._all_pairs(*self._checked(z, z if z_prime is None else z_prime, paired=False))
 
     def extra_repr(self) -> str:
-        """The latent dimension and the configuration, for `repr`."""
+        """Return the latent dimension and the configuration, for `repr`."""
         return f"latent_dim={self.latent_dim}, config={self.config!r}"
 
     @classmethod
     def resolve(cls, config: ConfigT, latent_dim: int) -> ConfigT:
-        """Optional hook: `config` with every value that depends on latent_dim filled in and checked.
+        """Return `config` with all values that depend on latent_dim filled in and checked (optional hook).
 
-        It needs no module, so a config can be validated before anything is built.
+        It does not need a module, so a config can be validated before anything is built.
         """
         return config
 
     @property
     def floor(self) -> float:
-        """Optional hook: the value of a pair z = z' where `laws.self_zero` holds. 0, or what a root guard leaves."""
+        """The value of a pair z = z' if `laws.self_zero` holds: 0 unless there is a root guard (optional hook)."""
         return 0.0
 
     def largest(self, length: float) -> float:
-        """Optional hook: the largest value (coordinate-wise: of one coordinate) over latents of at most this length.
+        """Return the largest value (coordinate-wise: of one coordinate) over latents of at most this length.
 
-        No encoder of such latents can express a larger value. Infinity where there is no such bound.
+        No encoder with such latents can express a larger value. Optional hook; infinity if there is no bound.
         """
         return float("inf")
 
     def _value_and_penalty(
         self, z: Tensor, z_prime: Tensor, generator: torch.Generator | None
     ) -> tuple[Tensor, Tensor | None]:
-        """Optional hook, for a distance with a penalty: values as `_value` gives them, and the penalty []."""
+        """Compute the same values as `_value`, and the penalty [] (optional hook for a distance with a penalty)."""
         return self._value(z, z_prime), None
 
     def _all_pairs(self, z: Tensor, z_prime: Tensor) -> Tensor:
-        """Optional hook, for a distance with a matrix form. [B, d], [C, d] -> [B, C], by default in chunks of rows."""
+        """Compute all values: [B, d], [C, d] -> [B, C], by default in row chunks (optional hook for a matrix form)."""
         columns = z_prime.shape[0]
         rows = max(1, _CHUNK_FLOATS // max(1, columns * self._floats_per_pair()))
         parts = [self._rows(chunk, z_prime) for chunk in z.split(rows)] if z.shape[0] else []
         return torch.cat(parts) if parts else z.new_zeros(0, columns)
 
     def _floats_per_pair(self) -> int:
-        """Optional hook: the workspace of one pair, in floats. It sets the chunks of `all_pairs`."""
+        """Return the workspace of one pair, in floats (optional hook). It determines the chunk size of `all_pairs`."""
         return 4 * self.latent_dim
 
     def _rows(self, z: Tensor, z_prime: Tensor) -> Tensor:
-        """[R, d], [C, d] -> [R, C], in chunks where one row of pairs is too large."""
+        """Compute all values: [R, d], [C, d] -> [R, C], in chunks if one row of pairs is too large."""
         columns = z_prime.shape[0]
         pairs = max(1, _CHUNK_FLOATS // self._floats_per_pair())
         left = torch.arange(z.shape[0], device=z.device).repeat_interleave(columns)
@@ -161,13 +162,13 @@ class Distance(nn.Module, ABC, Generic[ConfigT]):
         return torch.cat(parts).view(z.shape[0], columns)
 
     def _values(self, z: Tensor, z_prime: Tensor) -> Tensor:
-        """`_value`, with the shape of its result checked."""
+        """Call `_value` and check the shape of its result."""
         value = self._value(z, z_prime)
         self._check_returned(value, z)
         return value
 
     def _check_returned(self, value: Tensor, z: Tensor) -> None:
-        """Raise ShapeError unless a subclass returned [P] (coordinate-wise: [P, d]): [P, 1] would broadcast later."""
+        """Raise ShapeError unless `value` is [P] (coordinate-wise: [P, d]), because [P, 1] would broadcast later."""
         if isinstance(value, Tensor) and value.shape == (z.shape if self.coordinate_wise else z.shape[:1]):
             return
         got = list(value.shape) if isinstance(value, Tensor) else type(value).__name__
@@ -178,7 +179,7 @@ class Distance(nn.Module, ABC, Generic[ConfigT]):
         )
 
     def _checked(self, z: Tensor, z_prime: Tensor, paired: bool) -> tuple[Tensor, Tensor]:
-        """z and z_prime, or an error that names what is wrong. Inside autocast, mixed types are cast."""
+        """Return z and z_prime, or raise an error that names the problem. Inside autocast, mixed dtypes are cast."""
         name = type(self).__name__
         for label, value in (("z", z), ("z_prime", z_prime)):
             if not isinstance(value, Tensor):
@@ -203,11 +204,11 @@ class Distance(nn.Module, ABC, Generic[ConfigT]):
             return z.to(dtype), z_prime.to(dtype)
         if z.dtype != z_prime.dtype:
             raise DtypeError(f"{name}: z is {z.dtype} but z_prime is {z_prime.dtype}; they must agree")
-        raise DtypeError(f"{name}: z is {z.dtype} but the distance {of_weight}; convert it with .to(z.dtype)")
+        raise DtypeError(f"{name}: z is {z.dtype} but the distance is {of_weight}; convert it with .to(z.dtype)")
 
 
 def _autocast_dtype(z: torch.dtype, z_prime: torch.dtype, weight: torch.dtype | None) -> torch.dtype:
-    """The wider type of the two latents. Autocast leaves float64 alone, so there the weights decide."""
+    """Return the wider dtype of the latents, or the weights' dtype if either is float64, which autocast never casts."""
     wider = torch.promote_types(z, z_prime)
     return weight if weight is not None and torch.float64 in (wider, weight) else wider
 

@@ -27,7 +27,7 @@ class BlockConfig(PairConditionedConfig):
 
 @DISTANCES.register("pamd-block")
 class PamdBlock(PredictedForm[BlockConfig]):
-    """As `pamd`, with L = diag(L_1, ..., L_{d/b}), each L_k lower-triangular b x b."""
+    """`pamd` with L = diag(L_1, ..., L_{d/b}), where each L_k is a lower-triangular b x b matrix."""
 
     Config = BlockConfig
 

@@ -1,4 +1,4 @@
-"""Per-coordinate Huber, as released DBC-Det compares latents. It is not a norm: it has one value per coordinate."""
+"""The per-coordinate Huber comparison of the released DBC-Det. It is not a norm: it has one value per coordinate."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ __all__ = ["Coordinate"]
 
 @DISTANCES.register("coordinate")
 class Coordinate(Distance[NoOptions]):
-    """Huber(z_k - z'_k) for each coordinate k, threshold 1: [P, d]."""
+    """Huber(z_k - z'_k) for each coordinate k, with threshold 1: [P, d]."""
 
     Config = NoOptions
     laws = Laws()

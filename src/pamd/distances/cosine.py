@@ -17,12 +17,12 @@ class CosineConfig:
     """The options of `cosine`."""
 
     normalised: bool = True
-    """False: 1 - <z, z'> without normalization, as released (predicted next latents leave the unit sphere)."""
+    """If False, use 1 - <z, z'> without normalization, as released (predicted next latents leave the unit sphere)."""
 
 
 @DISTANCES.register("cosine")
 class Cosine(Distance[CosineConfig]):
-    """1 - cos(z, z'). A zero vector is orthogonal to everything, itself included."""
+    """1 - cos(z, z'). A zero vector is orthogonal to every vector, including itself."""
 
     Config = CosineConfig
     presets = {"paper": {}, "released": {"normalised": False}}

@@ -1,4 +1,4 @@
-"""Where a fast operation hands over to its plain form: tracers, transforms and second derivatives."""
+"""Fallbacks from a fast operation to its plain form, for tracers, transforms and second derivatives."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ __all__ = ["autocasts", "needs_plain", "plain_gradients"]
 
 
 def autocasts(x: Tensor) -> bool:
-    """Whether operations on x choose their own precision."""
+    """Return True if autocast chooses the precision of operations on x."""
     kind = x.device.type
     return torch.amp.is_autocast_available(kind) and torch.is_autocast_enabled(kind)
 
 
 def needs_plain(*inputs: Tensor) -> bool:
-    """Whether torch.compile, torch.export, torch.func, forward mode or a tracer must see plain code."""
+    """Return True if torch.compile, torch.export, torch.func, forward mode or a tracer requires plain code."""
     return (
         torch.compiler.is_compiling()
         or torch._C._are_functorch_transforms_active()
@@ -33,11 +33,11 @@ def plain_gradients(
     needed: Sequence[bool],
     grad_outputs: Sequence[Tensor | None],
 ) -> list[Tensor | None]:
-    """The gradients of the `needed` inputs of plain(*inputs), with a graph, so that they can be differentiated again.
+    """Return the gradients of the `needed` inputs of plain(*inputs), with a graph for further differentiation.
 
-    For the backward of a fast operation when autograd asks for create_graph.
+    The backward pass of a fast operation calls this function if autograd runs with create_graph.
     """
-    # Aliases keep autograd from following a path from one input to another: both may come from the same latents.
+    # Aliases prevent autograd from following a path from one input to another. Both may come from the same latents.
     aliases = [x.view_as(x) for x in inputs]
     given = [(output, grad) for output, grad in zip(plain(*aliases), grad_outputs, strict=True) if grad is not None]
     outputs, grads = [output for output, _ in given], [grad for _, grad in given]

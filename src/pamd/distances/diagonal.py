@@ -15,10 +15,10 @@ __all__ = ["AdaptiveDiagonal", "Diagonal"]
 
 @DISTANCES.register("diagonal")
 class Diagonal(QuadraticForm[QuadraticConfig]):
-    """G = diag(ReHU(w) + epsilon)^2 + lambda I with one learned w [d] for all pairs; it starts isotropic."""
+    """G = diag(ReHU(w) + epsilon)^2 + lambda I with one learned w [d] for all pairs, initially isotropic."""
 
     Config = QuadraticConfig
-    # A global weighted norm; the root guard keeps the triangle inequality (x -> sqrt(x^2 + e) is subadditive).
+    # A global weighted norm. The root guard preserves the triangle inequality (x -> sqrt(x^2 + e) is subadditive).
     laws = Laws(triangle=True)
 
     def __init__(self, latent_dim: int, config: QuadraticConfig) -> None:
@@ -26,7 +26,7 @@ class Diagonal(QuadraticForm[QuadraticConfig]):
         self.weight = nn.Parameter(torch.ones(latent_dim))
 
     def _diagonal(self, dtype: torch.dtype) -> Tensor:
-        """The diagonal of G: [d]."""
+        """Return the diagonal of G: [d]."""
         return (rehu(self.weight.to(dtype)) + self.config.diagonal_epsilon).square()
 
     def _metric(self, z: Tensor, z_prime: Tensor) -> Tensor:
@@ -49,7 +49,7 @@ class AdaptiveDiagonal(QuadraticForm[PairConditionedConfig]):
         self.net = pair_network(latent_dim, config.hidden, latent_dim)
 
     def _diagonal(self, z: Tensor, z_prime: Tensor) -> Tensor:
-        """The diagonal of G: [P, d]."""
+        """Return the diagonal of G: [P, d]."""
         L = rehu(both_orders(self.net, z, z_prime)) + self.config.diagonal_epsilon  # [2, P, d]
         return L.square().sum(0)
 

@@ -1,8 +1,8 @@
-"""The whole head in one operation: pair network, triangular factors, trace, root and auxiliary term.
+"""The whole head as one operation: pair network, triangular factors, trace, root and auxiliary term.
 
-At small sizes most of the time of a head written in ordinary operations is autograd's bookkeeping. Here one node of the
-graph stands for all of it, with its backward pass written out by hand. It stands for a plain function of the same
-arguments (`PredictedForm` in `pamd.py`), which takes over wherever more than a first derivative is asked for.
+At small sizes, a head made of ordinary operations spends most of its time on autograd's bookkeeping. Here, the whole
+head is one node of the graph, and its backward pass is written by hand. It computes the same result as a plain function
+of the same arguments (`PredictedForm` in `pamd.py`), which is used instead if more than a first derivative is needed.
 `tests/distances/test_head.py` compares the two.
 """
 
@@ -28,26 +28,26 @@ Plain = Callable[..., tuple[Tensor, Tensor | None]]
 
 @dataclass(frozen=True)
 class HeadConstants:
-    """The numbers of a head, by the names of `QuadraticConfig`."""
+    """The constants of a head. Most names are those of `QuadraticConfig`."""
 
     block: int
-    """The side b of a factor on the diagonal of L; d if there is one."""
+    """The side b of each factor on the diagonal of L; d if there is only one factor."""
     diagonal_epsilon: float
     ridge: float
     trace_offset: float
-    """What is added to tr G: the ridge's trace and epsilon."""
+    """The constant added to tr G: the trace of the ridge plus the trace epsilon."""
     trace: float | None
-    """tr G_tilde; None: the form is not normalized."""
+    """The trace of G_tilde; None if the form is not normalized."""
     trace_detached: bool
     clamped: bool
-    """Whether the root's guard is a clamp."""
+    """True if the guard of the root is a clamp."""
     root_epsilon: float
     aux_weight: float
-    """With the divisors of aux_norm and aux_probes."""
+    """The weight of the auxiliary term, already divided by the divisors of aux_norm and aux_probes."""
 
 
 def head_constants(config: QuadraticConfig, d: int, block: int) -> HeadConstants:
-    """The numbers of a config for d latent coordinates and factors of `block` x `block`."""
+    """Return the constants of a config for d latent coordinates and factors of `block` x `block`."""
     ridge = config.ridge or 0.0
     return HeadConstants(
         block=block,
@@ -63,7 +63,7 @@ def head_constants(config: QuadraticConfig, d: int, block: int) -> HeadConstants
 
 
 def can_fuse(net: nn.Sequential, z: Tensor, z_prime: Tensor) -> bool:
-    """Whether the head may run as one operation: nothing else has to see the layers, their inputs or outputs."""
+    """Return True if the head can run as one operation: nothing else accesses the layers, their inputs or outputs."""
     if autocasts(z) or z.dtype not in (torch.float32, torch.float64):
         return False
     for layer in net._modules.values():
@@ -75,7 +75,7 @@ def can_fuse(net: nn.Sequential, z: Tensor, z_prime: Tensor) -> bool:
 
 
 def layers_of(net: nn.Sequential) -> list[Tensor]:
-    """Weights and biases in order. `net.parameters()` takes ten times as long: it builds names."""
+    """Return the weights and biases in order. `net.parameters()` is ten times slower, because it builds names."""
     return [p for layer in net._modules.values() for p in layer._parameters.values()]  # type: ignore[misc]
 
 
@@ -88,9 +88,9 @@ def fused_head(
     rows: Tensor | None = None,
     v: Tensor | None = None,
 ) -> tuple[Tensor, Tensor | None]:
-    """What plain(z, z_prime, *layers) returns: values [P], and the auxiliary term [] if there are vectors v [m, d, n].
+    """Compute plain(z, z_prime, *layers): values [P], and the auxiliary term [] if vectors v [m, d, n] are given.
 
-    layers: weights and biases of the three layers of a pair network. v belongs to the distinct pairs `rows` [m].
+    layers: weights and biases of the three layers of a pair network. v: vectors of the distinct pairs `rows` [m].
     """
     inputs = (z, z_prime, *layers)
     keep = torch.is_grad_enabled() and any(x.requires_grad for x in inputs)
@@ -140,7 +140,7 @@ class _FusedHead(torch.autograd.Function):
         found: Sequence[Tensor | None]
         device = ctx.columns.device.type
         with torch.autocast(device, enabled=False) if autocasts(ctx.columns) else contextlib.nullcontext():
-            # Autograd enables gradients here only if a second derivative is wanted (create_graph).
+            # Autograd enables gradients here only if a second derivative is needed (create_graph).
             if torch.is_grad_enabled():
                 given = [grad_value, grad_penalty]
                 found = plain_gradients(ctx.plain, ctx.saved_tensors[:8], ctx.needs_input_grad[5:], given)
@@ -150,7 +150,7 @@ class _FusedHead(torch.autograd.Function):
 
 
 def _deviation(forms: Packed, total: Tensor, rows: Tensor, v: Tensor, c: HeadConstants) -> tuple[Tensor, ...]:
-    """(G_tilde - I/d) v of the pairs `rows`, transposed [m, K, n, b], and what its gradient needs."""
+    """Return (G_tilde - I/d) v of the pairs `rows`, transposed [m, K, n, b], and the tensors for its gradient."""
     (m, d, n), b = v.shape, c.block
     L = unpacked(forms.picked, d // b, b).view(-1, b, b)  # [2 m K, b, b]
     across_v = v.view(m, d // b, b, n).mT  # [m, K, n, b]; products with few rows are faster than with few columns
@@ -163,7 +163,7 @@ def _deviation(forms: Packed, total: Tensor, rows: Tensor, v: Tensor, c: HeadCon
 
 
 def _gradients(ctx: Any, grad_value: Tensor | None, grad_penalty: Tensor | None) -> Sequence[Tensor | None]:
-    """The gradients of z, z_prime and the layers."""
+    """Return the gradients with respect to z, z_prime and the layers."""
     c, needed = ctx.constants, ctx.needs_input_grad[5:]
     z, _, weight_1, _, weight_2, _, weight_3, _, x, hidden_1, hidden_2, across, total, ratio, value, *saved = (
         ctx.saved_tensors
@@ -191,7 +191,7 @@ def _gradients(ctx: Any, grad_value: Tensor | None, grad_penalty: Tensor | None)
     if not (needed[0] or needed[1]):
         return (None, None, *grad_layers)
     pairs, d = z.shape
-    first, second = (grad_1.T @ weight_1).view(2, pairs, 2, d).unbind(0)  # [P, 2, d]: of z and z', of z' and z
+    first, second = (grad_1.T @ weight_1).view(2, pairs, 2, d).unbind(0)  # [P, 2, d]: for z and z', for z' and z
     grad_delta = grad_across.T
     return first[:, 0] + second[:, 1] + grad_delta, first[:, 1] + second[:, 0] - grad_delta, *grad_layers
 
@@ -199,7 +199,7 @@ def _gradients(ctx: Any, grad_value: Tensor | None, grad_penalty: Tensor | None)
 def _of_value(
     grad_value: Tensor | None, total: Tensor, ratio: Tensor, value: Tensor, c: HeadConstants
 ) -> tuple[Tensor | None, Tensor | None]:
-    """The gradients [P] of the form and of the trace."""
+    """Return the gradients [P] with respect to the form and the trace."""
     if grad_value is None:
         return None, None
     grad_ratio = grad_value / value * 0.5
@@ -212,13 +212,13 @@ def _of_value(
 
 
 def _of_penalty(grad_penalty: Tensor, drawn: tuple[Tensor, ...], c: HeadConstants) -> tuple[Tensor, Tensor]:
-    """The gradients of the drawn factors, packed, and of the traces [m] of their pairs."""
+    """Return the gradients with respect to the drawn factors, packed, and to the traces [m] of their pairs."""
     deviation, L, both_v, v_L, across_v, sizes = drawn
     m, factors, n, b = deviation.shape
     grad_G_v = deviation * (grad_penalty * (-2 * c.aux_weight / m)) / sizes
     G_tilde_v = torch.add(deviation, across_v, alpha=1 / (factors * b))
     grad_rows = -(grad_G_v * G_tilde_v).sum((1, 2, 3))
     both = grad_G_v.expand(2, m, factors, n, b).reshape(-1, n, b)
-    # G v = L (L^T v): the gradient of L is that of the left factor and that of the right one, in one product.
+    # G v = L (L^T v). One product computes the gradient of L, the sum over the left and the right factor.
     left, right = torch.cat([both, both_v], 1), torch.cat([v_L, torch.bmm(both, L)], 1)
     return packed(torch.bmm(left.mT, right).view(2 * m, factors, b, b)), grad_rows

@@ -26,7 +26,7 @@ class LowRankConfig(PairConditionedConfig):
 
 @DISTANCES.register("pamd-lowrank")
 class PamdLowRank(QuadraticForm[LowRankConfig]):
-    """As `pamd`, with L = [diag(D), U]: G = D^2 + U U^T, D positive [d], U [d, r]."""
+    """`pamd` with L = [diag(D), U]: G = D^2 + U U^T, with positive D [d] and U [d, r]."""
 
     Config = LowRankConfig
 
@@ -43,7 +43,7 @@ class PamdLowRank(QuadraticForm[LowRankConfig]):
         return config
 
     def _factors(self, z: Tensor, z_prime: Tensor) -> tuple[Tensor, Tensor]:
-        """D [2, P, d] and U^T [2, P, r, d] for both input orders."""
+        """Return D [2, P, d] and U^T [2, P, r, d] for both input orders."""
         d = self.latent_dim
         output = both_orders(self.net, z, z_prime)  # [2, P, d (1 + r)]
         D = rehu(output[..., :d]) + self.config.diagonal_epsilon

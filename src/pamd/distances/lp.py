@@ -15,7 +15,7 @@ __all__ = ["L1", "L2"]
 
 
 class _Norm(Distance[NoOptions]):
-    """Abstract: the norm of order `order`. The subgradient of vector_norm at 0 is 0, so z = z' needs no guard."""
+    """An abstract norm of order `order`. The subgradient of vector_norm at 0 is 0, so z = z' needs no guard."""
 
     Config = NoOptions
     laws = Laws(triangle=True)
@@ -26,7 +26,7 @@ class _Norm(Distance[NoOptions]):
         return value
 
     def largest(self, length: float) -> float:
-        # The longest displacement is 2 * length; its l1 norm is longest along a diagonal of the cube.
+        # The longest displacement is 2 * length. Its l1 norm is largest along a diagonal of the cube.
         return 2 * length * float(self.latent_dim ** (1 / self.order - 1 / 2))
 
     def _all_pairs(self, z: Tensor, z_prime: Tensor) -> Tensor:
@@ -35,22 +35,22 @@ class _Norm(Distance[NoOptions]):
 
 @DISTANCES.register("l1")
 class L1(_Norm):
-    """Sum of |z - z'|."""
+    """The sum of |z - z'|."""
 
     order = 1.0
 
 
 @DISTANCES.register("l2")
 class L2(_Norm):
-    """Euclidean."""
+    """The Euclidean norm."""
 
     order = 2.0
 
 
 def pairwise_norm(z: Tensor, z_prime: Tensor, order: float = 2.0) -> Tensor:
-    """Norms of all differences. z: [B, d], z_prime: [C, d] -> [B, C].
+    """Return the norms of all differences. z: [B, d], z_prime: [C, d] -> [B, C].
 
-    It does not use the Gram matrix, which loses small distances, and that of a state to itself, to cancellation.
+    It does not use the Gram matrix, because cancellation makes small distances and self-distances inaccurate.
     """
     if z.dtype in (torch.bfloat16, torch.float16):  # cdist has no half-precision kernel on the CPU
         return pairwise_norm(z.float(), z_prime.float(), order).to(z.dtype)
@@ -66,7 +66,7 @@ def _plain_norms(z: Tensor, z_prime: Tensor, order: float) -> Tensor:
 
 
 class _PairwiseNorm(torch.autograd.Function):
-    """`_plain_norms` by torch.cdist, which needs less memory but is differentiable only once."""
+    """`_plain_norms` computed by torch.cdist, which needs less memory but is differentiable only once."""
 
     @staticmethod
     def forward(ctx: Any, z: Tensor, z_prime: Tensor, order: float) -> Tensor:

@@ -1,4 +1,4 @@
-"""MICo's diffuse distance (eq:mico_pair_distance): a state may be at a distance from itself."""
+"""MICo's diffuse distance (eq:mico_pair_distance): a state may have a positive distance to itself."""
 
 from __future__ import annotations
 
@@ -49,9 +49,9 @@ class Mico(Distance[MicoConfig]):
 
 
 def _angle(chord: Tensor, antichord: Tensor) -> Tensor:
-    """The angle between unit vectors u, v from |u - v| and |u + v|.
+    """Return the angle between unit vectors u, v from |u - v| and |u + v|.
 
-    Equal to arctan2(sqrt(1 - cos^2), cos), but exact to rounding at every angle, and its slope is bounded:
-    the square root's is not, at parallel and at opposite vectors. The clamp is for two zero vectors.
+    It equals arctan2(sqrt(1 - cos^2), cos), but it is exact up to rounding at every angle, and its slope is bounded.
+    The slope of the square root is unbounded at parallel and opposite vectors. The clamp handles two zero vectors.
     """
     return 2 * torch.atan2(chord, antichord.clamp_min(1e-12))

@@ -1,4 +1,4 @@
-"""The unconstrained pairwise network (eq:app_mlp_def): no law holds, which is the point of comparing with it."""
+"""An unconstrained pairwise network (eq:app_mlp_def). It satisfies no law, which makes it a useful comparison."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class MlpConfig:
     """The options of `mlp`."""
 
     hidden: int = 392
-    """The width of the network. 392 matches PAMD's parameter count at d = 50 (194,041 against 193,915)."""
+    """The width of the network. 392 matches PAMD's parameter count at d = 50 (194,041 versus 193,915)."""
 
     def __post_init__(self) -> None:
         check_hidden("distance 'mlp'", self.hidden)
@@ -26,7 +26,7 @@ class MlpConfig:
 
 @DISTANCES.register("mlp")
 class Mlp(Distance[MlpConfig]):
-    """f([z; z']) with f: 2d -> h -> h -> 1, ReLU."""
+    """f([z; z']) with f: 2d -> h -> h -> 1 and ReLU activations."""
 
     Config = MlpConfig
     laws = Laws(symmetric=False, nonnegative=False, self_zero=False)

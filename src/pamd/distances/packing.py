@@ -1,6 +1,6 @@
-"""Packed triangles: where their entries stand, and how values go to rows and columns and back.
+"""Packed triangles: the positions of their entries, and lookups and sums along rows and columns.
 
-A factor of d x d has d(d+1)/2 units, row by row. One unit is one row of memory.
+A d x d factor has d(d+1)/2 units, stored row by row. One unit is one row of memory.
 """
 
 from __future__ import annotations
@@ -15,17 +15,17 @@ __all__ = ["Block", "cached_blocks", "columns_in_both_orders", "packed", "packed
 
 
 def packed_size(d: int) -> int:
-    """The number of entries in the lower triangle of a d x d matrix, with its diagonal."""
+    """Return the number of entries in the lower triangle of a d x d matrix, including the diagonal."""
     return d * (d + 1) // 2
 
 
 class Block:
-    """Neighboring units of the layer: whole rows of the packed triangles. Triangle k has rows k d to k d + d - 1."""
+    """Consecutive units of the layer: whole rows of the packed triangles. Triangle k has rows k d to k d + d - 1."""
 
     def __init__(self, row: Tensor, column: Tensor, start: int, device: torch.device) -> None:
-        """row, column [u]: where the units stand in the triangles; start: the place of the first in the layer.
+        """Build the indices of units at positions row, column [u] in the triangles. `start` is the first unit's index.
 
-        Both are on the host, where their values can be read; the indices that come of them are on `device`.
+        row and column are on the CPU, so that their values can be read. The resulting indices are on `device`.
         """
 
         def there(index: Tensor) -> Tensor:
@@ -40,24 +40,24 @@ class Block:
         self.diagonal = there((row == column).nonzero().squeeze(1))
 
     def of_rows(self, values: Tensor) -> Tensor:
-        """Each unit's value of its row: [K d, N] -> [u, N]."""
+        """Look up the value of each unit's row: [K d, N] -> [u, N]."""
         return values[self.rows].index_select(0, self._row)
 
     def of_columns(self, values: Tensor) -> Tensor:
-        """Each unit's value of its column: [K d, N] -> [u, N]."""
+        """Look up the value of each unit's column: [K d, N] -> [u, N]."""
         return values[self.columns].index_select(0, self._column)
 
     def row_sums(self, units: Tensor) -> Tensor:
-        """[u, N] -> [rows, N]"""
+        """Sum the units of each row: [u, N] -> [rows, N]."""
         return torch.embedding_bag(units, self._by_row, self._row_starts)[0]
 
     def column_sums(self, units: Tensor) -> Tensor:
-        """[u, N] -> [columns, N]"""
+        """Sum the units of each column: [u, N] -> [columns, N]."""
         return torch.embedding_bag(units, self._by_column, self._column_starts)[0]
 
 
 def _counted(index: Tensor) -> tuple[slice, Tensor, Tensor]:
-    """The range of an index [u], the index within it, and where each value of the range begins in sorted order."""
+    """Return the range of an index [u], the index within it, and the start of each value in sorted order."""
     first, last = int(index.min()), int(index.max())
     within = index - first
     counts = torch.bincount(within)
@@ -66,7 +66,7 @@ def _counted(index: Tensor) -> tuple[slice, Tensor, Tensor]:
 
 @functools.lru_cache(maxsize=8)
 def cached_blocks(d: int, factors: int, units: int, device: torch.device) -> list[Block]:
-    """Blocks of at most `units` units, or of one row."""
+    """Return blocks of at most `units` units. A block has at least one row."""
     row, column = torch.tril_indices(d, d)
     first = d * torch.arange(factors)[:, None]
     row, column = (row + first).flatten(), (column + first).flatten()
@@ -79,25 +79,25 @@ def cached_blocks(d: int, factors: int, units: int, device: torch.device) -> lis
 
 
 def columns_in_both_orders(rows: Tensor, pairs: int) -> Tensor:
-    """Where both orders of the pairs `rows` [m] stand among all N = 2 P -> [2 m]."""
+    """Return the columns of both orders of the pairs `rows` [m] among all N = 2 P columns -> [2 m]."""
     return torch.cat([rows, rows + pairs])
 
 
 def unpacked(units: Tensor, factors: int, d: int) -> Tensor:
-    """[K d(d+1)/2, n] -> [n, K, d, d], 0 above the diagonal."""
+    """Unpack factors: [K d(d+1)/2, n] -> [n, K, d, d], with 0 above the diagonal."""
     L = units.new_zeros(units.shape[1], factors * d * d)
     return L.index_copy_(1, _places(d, factors, units.device), units.T).view(len(L), factors, d, d)
 
 
 def packed(L: Tensor) -> Tensor:
-    """[n, K, d, d] -> [K d(d+1)/2, n]"""
+    """Pack factors: [n, K, d, d] -> [K d(d+1)/2, n]."""
     units: Tensor = L.flatten(1).index_select(1, _places(L.shape[-1], L.shape[1], L.device)).T
     return units
 
 
 @functools.lru_cache(maxsize=8)
 def _places(d: int, factors: int, device: torch.device) -> Tensor:
-    """Where the entries of the packed triangles stand in their matrices."""
+    """Return the flat positions of the packed entries in their matrices."""
     row, column = torch.tril_indices(d, d, device=device)
     places: Tensor = (row * d + column + d * d * torch.arange(factors, device=device)[:, None]).flatten()
     return places

@@ -1,4 +1,4 @@
-"""The network that reads a pair of latents, and ReHU. Every pair-conditioned distance shares them."""
+"""The network for pairs of latents, and ReHU. The pair-conditioned distances share them."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ __all__ = ["at_least_float32", "both_orders", "check_hidden", "in_both_orders", 
 
 
 def pair_network(latent_dim: int, hidden: int, outputs: int) -> nn.Sequential:
-    """2d -> h -> h -> outputs, ReLU, PyTorch's default init. Its linear layers are 0, 2 and 4."""
+    """Build the network 2d -> h -> h -> outputs with ReLU and PyTorch's default init. Layers 0, 2 and 4 are linear."""
     return nn.Sequential(
         nn.Linear(2 * latent_dim, hidden),
         nn.ReLU(),
@@ -22,33 +22,33 @@ def pair_network(latent_dim: int, hidden: int, outputs: int) -> nn.Sequential:
 
 
 def both_orders(net: nn.Module, z: Tensor, z_prime: Tensor) -> Tensor:
-    """net([z; z']) and net([z'; z]) in one pass. z, z_prime: [P, d] -> [2, P, outputs], float32 at least."""
+    """Compute net([z; z']) and net([z'; z]) in one pass. z, z_prime: [P, d] -> [2, P, outputs], at least float32."""
     output: Tensor = net(in_both_orders(z, z_prime))
     return at_least_float32(output).transpose(0, 1)
 
 
 def in_both_orders(z: Tensor, z_prime: Tensor) -> Tensor:
-    """[z; z'] and [z'; z]. z, z_prime: [P, d] -> [P, 2, 2d]."""
+    """Concatenate the latents to [z; z'] and [z'; z]. z, z_prime: [P, d] -> [P, 2, 2d]."""
     return torch.cat([z, z_prime, z_prime, z], dim=-1).view(z.shape[0], 2, 2 * z.shape[1])
 
 
 def at_least_float32(x: Tensor) -> Tensor:
-    """x, out of half precision: quadratic forms square and sum, which half precision cannot hold."""
+    """Convert x to at least float32, because half precision cannot represent the sums of squares in quadratic forms."""
     return x.to(torch.promote_types(x.dtype, torch.float32))
 
 
 def rehu(x: Tensor) -> Tensor:
-    """Rectified Huber with eta = 1: 0 below 0, x^2/2 up to 1, x - 1/2 beyond."""
+    """Return the rectified Huber function with eta = 1: 0 below 0, x^2/2 up to 1, and x - 1/2 above."""
     inner = x.clamp(0, 1)
     return inner * (x - inner / 2)
 
 
 def rehu_slope(x: Tensor) -> Tensor:
-    """The derivative of `rehu`."""
+    """Return the derivative of `rehu`."""
     return x.clamp(0, 1)
 
 
 def check_hidden(what: str, hidden: int) -> None:
-    """Raise ConfigError unless `hidden` is a width."""
+    """Raise ConfigError unless `hidden` is at least 1."""
     if hidden < 1:
         raise ConfigError(f"{what}: hidden must be at least 1, got {hidden}")

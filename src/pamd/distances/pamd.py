@@ -1,9 +1,9 @@
-"""PAMD, the paper's distance: a network reads a pair of latents and predicts the metric that measures it.
+"""PAMD, the distance of the paper: a network predicts the metric of each pair of latents.
 
-The first part of this file is the method itself, one function per equation of sec:architecture and app:metricnet, in
-the order of the paper. `QuadraticForm.textbook` puts them together. P is the number of pairs and d the latent
-dimension; z, z_prime and Delta = z - z_prime are [P, d].
-The second part is `QuadraticForm`, the base of `pamd` and of its variants. Its values do not need G, only
+The first part of this file is the method itself, with one function per equation of sec:architecture and app:metricnet,
+in the order of the paper. `QuadraticForm.textbook` combines them. P is the number of pairs and d the latent dimension;
+z, z_prime and Delta = z - z_prime are [P, d].
+The second part is `QuadraticForm`, the base class of `pamd` and its variants. Its values do not require G, only
 Delta^T G Delta and tr G. `triangular.py` computes these from the network's last layer in one fused operation.
 """
 
@@ -45,7 +45,7 @@ PairT = TypeVar("PairT", bound=PairConditionedConfig)
 
 
 def cholesky_factor(outputs: Tensor, epsilon: float) -> Tensor:
-    """L [..., d, d] from the d(d+1)/2 outputs of the network, which fill its lower triangle row by row."""
+    """Return L [..., d, d] from the d(d+1)/2 network outputs, which fill its lower triangle row by row."""
     d = (math.isqrt(8 * outputs.shape[-1] + 1) - 1) // 2
     row, column = torch.tril_indices(d, d, device=outputs.device)
     entries = outputs.new_zeros(*outputs.shape[:-1], d * d).index_copy(-1, row * d + column, outputs)
@@ -55,42 +55,42 @@ def cholesky_factor(outputs: Tensor, epsilon: float) -> Tensor:
 
 
 def symmetrise(L: Tensor, L_swapped: Tensor) -> Tensor:
-    """G [..., d, d] from L(z, z') and L(z', z)."""
+    """Return G [..., d, d] from L(z, z') and L(z', z)."""
     return L @ L.mT + L_swapped @ L_swapped.mT  # eq:symmetrize
 
 
 def add_ridge(G: Tensor, ridge: float) -> Tensor:
-    """G_bar [P, d, d]: no eigenvalue is below the ridge lambda."""
+    """Return G_bar [P, d, d], whose eigenvalues are at least the ridge lambda."""
     return G + ridge * torch.eye(G.shape[-1], dtype=G.dtype, device=G.device)  # eq:ridge
 
 
 def normalise_trace(G_bar: Tensor, epsilon: float, detached: bool = False, trace: float = 1.0) -> Tensor:
-    """G_tilde [P, d, d]: its trace is `trace` (1 in the paper), up to epsilon. `detached`: no gradient through it."""
+    """Return G_tilde [P, d, d] with trace `trace` (1 in the paper) up to epsilon. `detached` detaches the divisor."""
     divisor = G_bar.diagonal(dim1=-2, dim2=-1).sum(-1)[:, None, None] + epsilon
     return trace * G_bar / (divisor.detach() if detached else divisor)  # eq:trace_norm
 
 
 def plugin_distance(delta: Tensor, G_tilde: Tensor, epsilon: float, root: str = "add") -> Tensor:
-    """The distance of each pair: delta [P, d], G_tilde [P, d, d] -> [P]."""
+    """Return the distance of each pair: delta [P, d], G_tilde [P, d, d] -> [P]."""
     return guarded_root(torch.einsum("pi,pij,pj->p", delta, G_tilde, delta), epsilon, root)  # eq:plugin_distance
 
 
 def guarded_root(quadratic: Tensor, epsilon: float, root: str) -> Tensor:
-    """sqrt(q + epsilon), or sqrt(max(q, epsilon)): the slope of the plain root has no bound at 0."""
+    """Return sqrt(q + epsilon) or sqrt(max(q, epsilon)), because the slope of the plain root is unbounded at 0."""
     return ((quadratic + epsilon) if root == "add" else quadratic.clamp_min(epsilon)).sqrt()
 
 
 def auxiliary_term(G_tilde: Tensor, weight: float, norm: str = "sum") -> Tensor:
-    """-weight |G_tilde - I/d|_F^2 [], averaged over the pairs: the loss rewards anisotropy (app:metricnet)."""
+    """Return -weight |G_tilde - I/d|_F^2 [], averaged over the pairs: the loss rewards anisotropy (app:metricnet)."""
     d = G_tilde.shape[-1]
     deviation = (G_tilde - torch.eye(d, dtype=G_tilde.dtype, device=G_tilde.device) / d).square()
     return -weight * (deviation.sum((1, 2)).mean() if norm == "sum" else deviation.mean())
 
 
 class QuadraticForm(Distance[QuadraticT]):
-    """Abstract: s * sqrt(Delta^T G_tilde Delta). A subclass gives G twice, as a matrix and as a `Form`.
+    """An abstract distance s * sqrt(Delta^T G_tilde Delta). Subclasses define G twice, as a matrix and as a `Form`.
 
-    s is 1, or learned (`config.scale`). tr G_tilde is 1, or `config.trace`. docs/family.md has the bounds with both.
+    s is 1, or learned (`config.scale`). tr G_tilde is 1, or `config.trace`. docs/family.md gives the bounds for both.
     """
 
     presets = PRESETS
@@ -102,21 +102,21 @@ class QuadraticForm(Distance[QuadraticT]):
 
     @abstractmethod
     def _metric(self, z: Tensor, z_prime: Tensor) -> Tensor:
-        """G of eq:symmetrize, [P, d, d], float32 at least."""
+        """Compute G of eq:symmetrize, [P, d, d], in at least float32."""
 
     @abstractmethod
     def _form(self, z: Tensor, z_prime: Tensor, delta: Tensor, rows: Tensor) -> Form:
-        """The form of the pairs on delta [P, d] (float32 at least), with products for the pairs `rows`."""
+        """Return the form of the pairs on delta [P, d] (at least float32), with products for the pairs `rows`."""
 
     def matrix(self, z: Tensor, z_prime: Tensor) -> Tensor:
-        """G_tilde of each pair before the scale (G_bar where trace_normalised is off). [P, d], [P, d] -> [P, d, d]."""
+        """Return G_tilde of each pair before the scale (G_bar if not trace_normalised). [P, d], [P, d] -> [P, d, d]."""
         z, z_prime = self._checked(z, z_prime, paired=True)
         return self._normalised(add_ridge(self._metric(z, z_prime), self._ridge)).to(z.dtype)
 
     def textbook(self, z: Tensor, z_prime: Tensor) -> tuple[Tensor, Tensor]:
-        """Values [P] and the exact auxiliary term [] by the equations above. z, z_prime: [P, d].
+        """Compute the values [P] and the exact auxiliary term [] with the equations above. z, z_prime: [P, d].
 
-        It builds every G. It is the reference for tests and benchmarks; `measure` is faster.
+        This method builds every G. It is the reference for tests and benchmarks; `measure` is faster.
         """
         z, z_prime = self._checked(z, z_prime, paired=True)
         c = self.config
@@ -126,9 +126,9 @@ class QuadraticForm(Distance[QuadraticT]):
         return self._scaled(value).to(z.dtype), auxiliary_term(G_tilde, c.aux_weight, c.aux_norm)
 
     def bounds(self, z: Tensor, z_prime: Tensor) -> tuple[Tensor, Tensor]:
-        """The lower and upper bound of lem:spectral_sandwich on each value. z, z_prime: [P, d] -> [P], [P].
+        """Return the lower and upper bounds of lem:spectral_sandwich on each value. z, z_prime: [P, d] -> [P], [P].
 
-        Without trace normalisation there is no upper bound (infinity). Without a ridge the lower bound is `floor`.
+        Without trace normalization, the upper bound is infinity. Without a ridge, the lower bound is `floor`.
         """
         z, z_prime = self._checked(z, z_prime, paired=True)
         delta = _displacement(z, z_prime)
@@ -139,7 +139,7 @@ class QuadraticForm(Distance[QuadraticT]):
         return self._scaled(self._root(lower)), self._scaled(self._root(upper))
 
     def largest(self, length: float) -> float:
-        """By the upper bound of lem:spectral_sandwich: as for l2 at trace 1 and scale 1, with the root guard."""
+        """Return the upper bound of lem:spectral_sandwich: that of l2 with a root guard, at trace 1 and scale 1."""
         if not self.config.trace_normalised:
             return float("inf")
         return self.scale * float(self._root(torch.tensor(4.0 * self._trace * length**2, dtype=torch.float64)))
@@ -150,7 +150,7 @@ class QuadraticForm(Distance[QuadraticT]):
 
     @property
     def scale(self) -> float:
-        """s, the factor in front of the root."""
+        """The factor s in front of the root."""
         return 1.0 if self.log_scale is None else float(self.log_scale.detach().exp())
 
     @property
@@ -173,7 +173,7 @@ class QuadraticForm(Distance[QuadraticT]):
     def _head(
         self, z: Tensor, z_prime: Tensor, rows: Tensor | None = None, v: Tensor | None = None
     ) -> tuple[Tensor, Tensor | None]:
-        """Optional hook: values [P] before the scale, and the auxiliary term [] by v [m, d, n] of pairs `rows`."""
+        """Compute unscaled values [P], and the auxiliary term [] from v [m, d, n] of pairs `rows` (optional hook)."""
         delta = _displacement(z, z_prime)
         form = self._form(z, z_prime, delta, _no_rows(z) if rows is None else rows)
         return self._head_of(form, delta, rows, v)
@@ -181,7 +181,7 @@ class QuadraticForm(Distance[QuadraticT]):
     def _head_of(
         self, form: Form, delta: Tensor, rows: Tensor | None, v: Tensor | None
     ) -> tuple[Tensor, Tensor | None]:
-        """What `_head` returns, without G: each equation applied to Delta^T G Delta and tr G."""
+        """Compute the result of `_head` without G, by applying each equation to Delta^T G Delta and tr G."""
         quadratic = form.quadratic + self._ridge * delta.square().sum(-1)  # eq:ridge
         value = self._root(quadratic / self._divisor(form.trace))  # eq:trace_norm, eq:plugin_distance
         if rows is None or v is None:
@@ -189,9 +189,9 @@ class QuadraticForm(Distance[QuadraticT]):
         return value, -self.config.aux_weight * self._anisotropy(form, rows, v.to(form.trace.dtype))
 
     def _anisotropy(self, form: Form, rows: Tensor, v: Tensor) -> Tensor:
-        """An unbiased estimate [] of the batch mean of |G_tilde - I/d|_F^2 (docs/auxiliary-term.md).
+        """Return an unbiased estimate [] of the batch mean of |G_tilde - I/d|_F^2 (docs/auxiliary-term.md).
 
-        G_tilde has trace 1 here in every case: without that, the reward would have no bound.
+        Here G_tilde always has trace 1. Otherwise, the reward would be unbounded.
         """
         d, probes = self.latent_dim, self.config.aux_probes
         trace = form.trace[rows] + (d * self._ridge + self.config.trace_epsilon)
@@ -207,7 +207,7 @@ class QuadraticForm(Distance[QuadraticT]):
         return value if self.log_scale is None else self.log_scale.to(value.dtype).exp() * value
 
     def _divisor(self, trace: Tensor) -> Tensor:
-        """What G_bar is divided by: its trace over the one wanted, or 1."""
+        """Return the divisor of G_bar: its trace divided by the desired trace, or 1 without normalization."""
         if not self.config.trace_normalised:
             return torch.ones_like(trace)
         divisor = trace + (self.latent_dim * self._ridge + self.config.trace_epsilon)  # eq:trace_norm
@@ -222,7 +222,7 @@ class QuadraticForm(Distance[QuadraticT]):
 
 
 class PredictedForm(QuadraticForm[PairT]):
-    """Abstract: L has factors of `block` x `block` on its diagonal, one or several, which a network predicts."""
+    """An abstract form whose L has one or more `block` x `block` factors on its diagonal, predicted by a network."""
 
     def __init__(self, latent_dim: int, config: PairT, block: int | None = None) -> None:
         super().__init__(latent_dim, config)
@@ -232,7 +232,7 @@ class PredictedForm(QuadraticForm[PairT]):
         self._constants = head_constants(self.config, latent_dim, self.block)
 
     def factors(self, z: Tensor, z_prime: Tensor) -> Tensor:
-        """L_k(z, z') [P, K, b, b]: the network reads [z; z']."""
+        """Return L_k(z, z') [P, K, b, b]. The input of the network is [z; z']."""
         outputs = at_least_float32(self.net(torch.cat([z, z_prime], dim=-1)))
         return cholesky_factor(outputs.unflatten(-1, (self.blocks, -1)), self.config.diagonal_epsilon)
 
@@ -271,7 +271,7 @@ class Pamd(PredictedForm[PairConditionedConfig]):
     Config = PairConditionedConfig
 
     def factor(self, z: Tensor, z_prime: Tensor) -> Tensor:
-        """L(z, z') [P, d, d]."""
+        """Return L(z, z') [P, d, d]."""
         return self.factors(z, z_prime).squeeze(1)
 
     def _metric(self, z: Tensor, z_prime: Tensor) -> Tensor:
@@ -279,11 +279,11 @@ class Pamd(PredictedForm[PairConditionedConfig]):
 
 
 def predicted_form(hidden: Tensor, weight: Tensor, bias: Tensor, delta: Tensor, epsilon: float, rows: Tensor) -> Form:
-    """The form of K factors of b x b on the diagonal of L, from the last layer: hidden [P, 2, h]; delta: [P, K, b]."""
+    """Return the form of the K factors of b x b in L, from the last layer. hidden: [P, 2, h]; delta: [P, K, b]."""
     quadratic, trace, L = fused_form(triangular_form, hidden, weight, bias, delta, epsilon, rows)
 
     def product(v: Tensor) -> Tensor:
-        # Transposed, v^T L L^T: a product with few rows is several times as fast as one with few columns.
+        # Compute the transpose v^T L L^T: a product with few rows is several times faster than one with few columns.
         rows_of_v = v.mT.unflatten(-1, delta.shape[1:]).transpose(1, 2)[:, None]  # [m, 1, K, n, b]
         G_v: Tensor = (rows_of_v @ L @ L.mT).sum(1).mT.flatten(1, 2)
         return G_v
@@ -294,9 +294,10 @@ def predicted_form(hidden: Tensor, weight: Tensor, bias: Tensor, delta: Tensor, 
 def triangular_form(
     hidden: Tensor, weight: Tensor, bias: Tensor, delta: Tensor, epsilon: float, rows: Tensor
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Delta^T G Delta [P], tr G [P], and L [m, 2, K, b, b] of the distinct `rows` [m]; G sums L L^T over both orders.
+    """Return Delta^T G Delta [P], tr G [P], and L [m, 2, K, b, b] of the distinct `rows` [m].
 
-    L has K factors on its diagonal, from the last layer: hidden [P, 2, h] times weight plus bias. delta: [P, K, b].
+    G sums L L^T over both orders. L has K factors on its diagonal, from the last layer: hidden [P, 2, h] times weight
+    plus bias. delta: [P, K, b].
     """
     outputs = F.linear(hidden, weight, bias).unflatten(-1, (delta.shape[1], -1))
     L = cholesky_factor(outputs, epsilon)

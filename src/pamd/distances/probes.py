@@ -9,7 +9,7 @@ __all__ = ["choose_pairs", "sign_vectors"]
 
 
 def choose_pairs(count: int, wanted: int | None, device: torch.device, generator: torch.Generator | None) -> Tensor:
-    """`wanted` distinct pairs out of `count`, or all of them -> [m]."""
+    """Draw `wanted` distinct pairs out of `count`, or all of them -> [m]."""
     if wanted is None or wanted >= count:
         return torch.arange(count, device=device)
     drawn_on = generator.device if generator is not None else device
@@ -17,7 +17,7 @@ def choose_pairs(count: int, wanted: int | None, device: torch.device, generator
 
 
 def sign_vectors(pairs: int, d: int, probes: int | None, like: Tensor, generator: torch.Generator | None) -> Tensor:
-    """`probes` vectors of random signs for each pair -> [m, d, probes]. None: the unit vectors, which are exact."""
+    """Draw `probes` random sign vectors per pair -> [m, d, probes]. None returns the unit vectors, which are exact."""
     if probes is None:
         return torch.eye(d, dtype=like.dtype, device=like.device).expand(pairs, d, d)
     drawn_on = generator.device if generator is not None else like.device

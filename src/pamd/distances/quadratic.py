@@ -1,4 +1,4 @@
-"""The options of quadratic-form distances, and `Form`: a quadratic form whose matrix is not built."""
+"""The options of quadratic-form distances, and `Form`, a quadratic form without an explicit matrix."""
 
 from __future__ import annotations
 
@@ -17,34 +17,37 @@ __all__ = ["PRESETS", "Form", "PairConditionedConfig", "QuadraticConfig"]
 
 @dataclass(frozen=True)
 class QuadraticConfig:
-    """The paper does not state its small constants. These are our choice; presets hold the released ones."""
+    """The options of a quadratic form.
+
+    The paper does not state its small constants. The defaults are our choice; presets contain the released ones.
+    """
 
     ridge: float | None = 1e-6
-    """lambda of eq:ridge. None: no ridge, as released; then the lemma has no lower bound."""
+    """lambda of eq:ridge. None means no ridge, as released; the lemma then has no lower bound."""
     diagonal_epsilon: float = 1e-8
-    """Added to L's diagonal after ReHU. 0: nothing is added."""
+    """The constant added to L's diagonal after ReHU. 0 adds nothing."""
     trace_normalised: bool = True
     """Whether G_bar is divided by its trace (eq:trace_norm)."""
     trace: float | Literal["d"] = 1.0
-    """tr G_tilde. 1 in the paper; "d", the latent dimension, makes the isotropic G_tilde I, which gives l2."""
+    """The trace of G_tilde: 1 in the paper. "d" is the latent dimension; an isotropic form is then l2 (G_tilde = I)."""
     trace_detached: bool = False
-    """True: no gradient through the trace."""
+    """If True, no gradient flows through the trace."""
     trace_epsilon: float = 1e-8
-    """Added to the trace before the division."""
+    """The constant added to the trace before the division."""
     root: Literal["add", "clamp"] = "add"
-    """sqrt(q + epsilon) or sqrt(max(q, epsilon))."""
+    """The guard of the root: sqrt(q + epsilon) for "add", or sqrt(max(q, epsilon)) for "clamp"."""
     root_epsilon: float = 1e-8
     """The epsilon of the root."""
     scale: Literal["fixed", "learned"] = "fixed"
     """"learned": a positive factor in front of the root, one for all pairs. It starts at 1."""
     aux_weight: float = 1e-3
-    """lambda_aux: the weight of the anisotropy |G_tilde - I/d|^2, which the loss rewards. 0: off."""
+    """lambda_aux: the weight of the anisotropy |G_tilde - I/d|^2, which the loss rewards. 0 disables it."""
     aux_norm: Literal["sum", "mean"] = "sum"
-    """The squared Frobenius norm, or its mean over the d*d entries (d*d times weaker), as released."""
+    """The squared Frobenius norm ("sum"), or its mean over the d*d entries ("mean", d*d times weaker, as released)."""
     aux_pairs: int | None = 16
-    """The number of pairs, drawn anew each time, on which the anisotropy is estimated. None: all pairs."""
+    """The number of pairs for the estimate of the anisotropy, redrawn each time. None uses all pairs."""
     aux_probes: int | None = 4
-    """The number of random sign vectors per pair (docs/auxiliary-term.md). None: the exact norm, d^3 a pair."""
+    """The number of random sign vectors per pair (docs/auxiliary-term.md). None: the exact norm, at d^3 per pair."""
 
     def __post_init__(self) -> None:
         what = "a quadratic-form distance"
@@ -68,7 +71,7 @@ class QuadraticConfig:
             raise ConfigError(f"{what}: trace={self.trace!r} requires trace_normalised; the trace is free without it")
 
     def trace_of(self, latent_dim: int) -> float:
-        """The trace of G_tilde as a number."""
+        """Return the trace of G_tilde as a number."""
         return float(latent_dim if isinstance(self.trace, str) else self.trace)
 
 
@@ -102,11 +105,11 @@ PRESETS: Mapping[str, Mapping[str, Any]] = {
 
 
 class Form(NamedTuple):
-    """G of P pairs as an operator. G excludes the ridge."""
+    """G of P pairs as an operator, without the ridge."""
 
     quadratic: Tensor
     """[P]: Delta^T G Delta"""
     trace: Tensor
     """[P]: tr G"""
     product: Callable[[Tensor], Tensor]
-    """v [m, d, K] -> G v [m, d, K], for the m pairs that were asked for"""
+    """v [m, d, K] -> G v [m, d, K], for the m requested pairs"""

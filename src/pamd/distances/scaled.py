@@ -1,4 +1,4 @@
-"""PAMD with a learned scale: the trace fixes the form's size, and one number for all pairs sets the distance's."""
+"""PAMD with a learned scale. The trace fixes the size of the form, and one factor for all pairs scales the distance."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ __all__ = ["PamdScaled", "ScaledConfig"]
 
 @dataclass(frozen=True)
 class ScaledConfig(PairConditionedConfig):
-    """The options of `pamd-scaled`: those of `pamd`, with another default."""
+    """The options of `pamd-scaled`: those of `pamd`, with a different default."""
 
     scale: Literal["fixed", "learned"] = "learned"
     """"learned": a positive factor in front of the root, one for all pairs. It starts at 1."""
@@ -25,7 +25,7 @@ class ScaledConfig(PairConditionedConfig):
 
 @DISTANCES.register("pamd-scaled")
 class PamdScaled(PredictedForm[ScaledConfig]):
-    """`pamd` times a learned scale s > 0: its reach is not bounded by the latents."""
+    """`pamd` times a learned scale s > 0, so that its values are not bounded by the length of the latents."""
 
     Config = ScaledConfig
 

@@ -1,11 +1,12 @@
 """The hot path: the last layer of a pair network and the quadratic forms of its triangular factors, in few operations.
 
-The factors stay packed, and one unit of the layer is one row of memory that holds this unit for all pairs. So whatever
-belongs to the rows or columns of a triangle is copied or summed in whole rows, which is fast, and no zero above a
-diagonal is computed. The layer is taken in blocks of neighboring units, each of which is used while it is in the cache.
-`packed_forms` and `packed_gradients` are the forward and the backward pass. `head.py` puts the rest of the head around
-them. `fused_form` is the layer alone, for a network whose other layers must run by themselves. It stands for a plain
-function (`triangular_form` in `pamd.py`), which takes over wherever more than a first derivative is asked for.
+The factors stay packed. One unit of the layer is one row of memory, which holds this unit for all pairs. The values of
+the rows or columns of a triangle are therefore copied or summed in whole rows of memory, which is fast, and the zeros
+above a diagonal are never computed. The layer is processed in blocks of consecutive units. Each block is used while it
+is in the cache.
+`packed_forms` and `packed_gradients` are the forward and the backward pass. `head.py` adds the rest of the head.
+`fused_form` is only the layer, for a network whose other layers must run separately. It computes the same result as a
+plain function (`triangular_form` in `pamd.py`), which is used instead if more than a first derivative is needed.
 `tests/distances/test_triangular.py` compares the two.
 """
 
@@ -26,13 +27,13 @@ __all__ = ["Packed", "floats_per_pair", "fused_form", "packed_forms", "packed_gr
 Plain = Callable[..., tuple[Tensor, Tensor, Tensor]]
 
 _BLOCK_FLOATS = 2**19
-"""At most how many floats a block has, for all pairs: 2 MB in float32. A block has one row of a triangle at least."""
+"""The maximum number of floats in a block, for all pairs: 2 MB in float32. A block has at least one triangle row."""
 
 
 def floats_per_pair(d: int, b: int) -> int:
-    """The memory of a pair without a gradient: its factors of b x b in one block, three times, in two orders.
+    """Return the floats per pair without a gradient: its b x b factors in one block, three times, in two orders.
 
-    `all_pairs` computes as many pairs at once as fit. A block then has a few rows of a triangle.
+    `all_pairs` computes as many pairs at once as fit in its workspace. A block then has a few rows of a triangle.
     """
     return 6 * min(packed_size(b) * (d // b), 8 * b)
 
@@ -40,14 +41,15 @@ def floats_per_pair(d: int, b: int) -> int:
 def fused_form(
     plain: Plain, hidden: Tensor, weight: Tensor, bias: Tensor, delta: Tensor, epsilon: float, rows: Tensor
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """What `plain` returns for the other arguments: sum |L_k^T delta_k|^2 [P], sum |L_k|_F^2 [P], L [m, 2, K, d, d].
+    """Compute `plain` of the other arguments: sum |L_k^T delta_k|^2 [P], sum |L_k|_F^2 [P], L [m, 2, K, d, d].
 
-    The sums run over the K factors in both orders. hidden [P, 2, h] times weight [K d(d+1)/2, h] plus bias is packed
-    row-major. The diagonals are its ReHU plus epsilon. delta: [P, K, d]. The factors are those of the distinct `rows`.
+    The sums are over the K factors in both orders. hidden [P, 2, h] times weight [K d(d+1)/2, h] plus bias gives their
+    entries, packed row-major. On the diagonals, ReHU is applied and epsilon is added. delta: [P, K, d]. L has the
+    factors of the distinct `rows`.
     """
     dtype = torch.promote_types(delta.dtype, hidden.dtype)
     tensors = [x.to(dtype) for x in (hidden, weight, bias, delta)]
-    with torch.autocast(hidden.device.type, enabled=False):  # what is squared and summed here needs float32
+    with torch.autocast(hidden.device.type, enabled=False):  # sums of squares need float32
         if needs_plain(*tensors):
             return plain(*tensors, epsilon=epsilon, rows=rows)
         found = _FusedForm.apply(*tensors, epsilon, rows, torch.is_grad_enabled(), plain)  # type: ignore[no-untyped-call]
@@ -56,39 +58,39 @@ def fused_form(
 
 
 def _blocks(across: Tensor, d: int) -> list[Block]:
-    """The blocks of factors of d x d for across [K d, P]."""
+    """Return the blocks of the d x d factors for across [K d, P]."""
     side, pairs = across.shape
-    # A power of two, so that nearby numbers of pairs share their blocks.
+    # Use a power of two, so that similar numbers of pairs share their cached blocks.
     return cached_blocks(d, side // d, _BLOCK_FLOATS >> max(0, 2 * pairs - 1).bit_length(), across.device)
 
 
 class Packed(NamedTuple):
-    """The forms of P pairs, and what their gradients need. N = 2 P: all pairs in one order, then all in the other."""
+    """The forms of P pairs, and tensors for their gradients. N = 2 P: all pairs in one order, then all in the other."""
 
     quadratic: Tensor
     """[P]: sum |L_k^T delta_k|^2"""
     trace: Tensor
     """[P]: sum |L_k|_F^2"""
     picked: Tensor
-    """[K d(d+1)/2, n]: the factors of the n columns that were asked for, packed"""
+    """[K d(d+1)/2, n]: the packed factors of the n requested columns"""
     y: Tensor
     """[K d, N]: L^T delta"""
     slope: Tensor
     """[K d, N]: the derivative of the diagonals"""
     blocks: list[Tensor]
-    """The factors, packed; none without a gradient"""
+    """The packed factors; empty if there is no gradient"""
 
 
 def packed_forms(
     hidden: Tensor, weight: Tensor, bias: Tensor, across: Tensor, d: int, epsilon: float, columns: Tensor, keep: bool
 ) -> Packed:
-    """hidden [h, N] through the layer, as K factors of d x d on across [K d, P]: each pair's delta is a column.
+    """Apply the layer to hidden [h, N], and compute the forms of the resulting K factors of d x d on across [K d, P].
 
-    `columns` [n] are among the N. `keep`: gradients will be asked for.
+    Each column of across is the delta of a pair. `columns` [n] are among the N. `keep` is True if gradients are needed.
     """
     side, pairs = across.shape
     y, slope = across.new_zeros(side, 2 * pairs), across.new_empty(side, 2 * pairs)
-    twice = torch.cat([across, across], 1)  # `repeat` takes ten times as long
+    twice = torch.cat([across, across], 1)  # `repeat` is ten times slower
     trace, picked, kept = across.new_zeros(pairs), across.new_empty(len(weight), len(columns)), []
     for block in _blocks(across, d):
         L = torch.addmm(bias[block.units, None], weight[block.units], hidden)  # [u, N]
@@ -115,9 +117,9 @@ def packed_gradients(
     grads: tuple[Tensor | None, Tensor | None, Tensor | None],
     layer_needed: bool,
 ) -> tuple[Tensor, Tensor | None, Tensor | None, Tensor]:
-    """The gradients of hidden, weight, bias and across from those of quadratic, trace and picked.
+    """Return the gradients of hidden, weight, bias and across from those of quadratic, trace and picked.
 
-    The layer's are a third of the work, so they are computed only if they are needed.
+    The gradients of the layer are a third of the work, so they are computed only if needed.
     """
     pairs, (grad_quadratic, grad_trace, grad_picked) = across.shape[1], grads
     grad_y = torch.zeros_like(forms.y) if grad_quadratic is None else forms.y * _doubled(grad_quadratic)
@@ -143,7 +145,7 @@ def packed_gradients(
 
 
 def _doubled(grad: Tensor) -> Tensor:
-    """Twice a gradient [P], for both orders: [2 P]."""
+    """Double a gradient [P] and repeat it for both orders: [2 P]."""
     grad = 2 * grad
     return torch.cat([grad, grad])
 
@@ -175,7 +177,7 @@ class _FusedForm(torch.autograd.Function):
     def backward(ctx: Any, *gradients: Tensor | None) -> tuple[Tensor | None, ...]:
         hidden, weight, bias, delta, rows, both, across, *forms = ctx.saved_tensors
         with torch.autocast(hidden.device.type, enabled=False):
-            # Autograd enables gradients here only if a second derivative is wanted (create_graph).
+            # Autograd enables gradients here only if a second derivative is needed (create_graph).
             if torch.is_grad_enabled():
                 plain = functools.partial(ctx.plain, epsilon=ctx.epsilon, rows=rows)
                 found = plain_gradients(plain, (hidden, weight, bias, delta), ctx.needs_input_grad[:4], gradients)

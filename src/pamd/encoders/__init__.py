@@ -1,4 +1,4 @@
-"""Encoders by name. A new file here is a new encoder, with no other edit."""
+"""Encoders by name. To add an encoder, add a file here; no other edit is needed."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ __all__ = ["ENCODERS", "Encoder", "encoder"]
 
 
 def encoder(name: str, *, observation_shape: tuple[int, ...], latent_dim: int, **options: Any) -> Encoder[Any]:
-    """The encoder called `name`, from observations of `observation_shape` to [B, latent_dim], as an `nn.Module`.
+    """Return the encoder called `name`, an `nn.Module` from observations of `observation_shape` to [B, latent_dim].
 
-    `options` are the fields of its config, e.g. ``filters=32`` of "conv" or ``hidden=256`` of "mlp".
+    `options` are the fields of its config, e.g. ``filters=32`` for "conv" or ``hidden=256`` for "mlp".
     """
     cls = ENCODERS.get(name)
     config = build(cls.Config, options, f"encoder {name!r}")

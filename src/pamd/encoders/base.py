@@ -1,4 +1,4 @@
-"""The base of all encoders: a trunk, whose features actors may share, and a projection to the latent dimension."""
+"""The base class of encoders: a trunk, whose features actors may share, and a projection to the latent dimension."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ ConfigT = TypeVar("ConfigT")
 
 
 class Encoder(nn.Module, ABC, Generic[ConfigT]):
-    """Observations [B, ...] -> [B, d]. A subclass is final; it gives what is abstract here."""
+    """An encoder from observations [B, ...] to [B, d]. A subclass is final and defines what is abstract here."""
 
     Config: ClassVar[type[Any]]
     feature_dim: int
-    """F, the number of features that the trunk gives."""
+    """F, the number of features that the trunk returns."""
     head: nn.Module
     """[B, F] -> [B, d]"""
 
     @classmethod
     @abstractmethod
     def check(cls, config: ConfigT, observation_shape: tuple[int, ...]) -> None:
-        """Raise ConfigError where observations of this shape do not fit the options. Builds nothing."""
+        """Raise ConfigError or ShapeError if observations of this shape do not fit the options. Build nothing."""
 
     @abstractmethod
     def __init__(self, config: ConfigT, observation_shape: tuple[int, ...], latent_dim: int) -> None:
@@ -35,14 +35,14 @@ class Encoder(nn.Module, ABC, Generic[ConfigT]):
 
     @abstractmethod
     def prepare(self, obs: Tensor) -> Tensor:
-        """Convert observations to what the trunk reads. Done once for several passes over the same observations."""
+        """Convert observations to the trunk's input. Several passes over the same observations share the result."""
 
     @abstractmethod
     def trunk(self, obs: Tensor) -> Tensor:
-        """Observations, prepared or not -> features [B, F]."""
+        """Return the features [B, F] of observations, prepared or not."""
 
     def forward(self, obs: Tensor) -> Tensor:
-        """Observations [B, ...] -> [B, d], before the latent space's normalisation."""
+        """Map observations [B, ...] to [B, d], before the normalization of the latent space."""
         projected: Tensor = self.head(self.trunk(obs))
         return projected
 

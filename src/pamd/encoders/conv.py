@@ -1,4 +1,4 @@
-"""Pixels to latents: 3 x 3 convolutions, which actor and critic share, and a linear projection."""
+"""The encoder of images: 3 x 3 convolutions, which actor and critic share, and a linear projection."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from pamd.initialisation import Initialisation, initialise
 __all__ = ["Conv", "ConvConfig", "Reads", "as_pixels"]
 
 Reads = Literal["frames", "differences"]
-"""What the first layer reads of a stack of color frames."""
+"""The input of the first layer: the color frames of a stack, or their differences."""
 
 
 COLORS = 3
-"""Channels of a frame."""
+"""Number of channels of a frame."""
 
 
 @dataclass(frozen=True)
@@ -30,14 +30,14 @@ class ConvConfig:
     """One convolution per stride, each with a kernel of 3 and a ReLU."""
 
     filters: int = 32
-    """Channels of every layer."""
+    """Number of channels of every layer."""
     strides: tuple[int, ...] = (2, 1, 1, 1)
-    """Stride of each layer; their number is the depth."""
+    """Stride of each layer. The number of strides is the depth."""
     init: Initialisation = "orthogonal"
-    """How the weights are drawn."""
+    """How the weights are initialized."""
     reads: Reads = "frames"
-    """"differences": the first layer reads the newest frame and how each frame differs from the one before, so that
-    motion is learned sooner."""
+    """"differences": the first layer reads the newest frame and the difference between each frame and the one before,
+    so that motion is learned sooner."""
 
     def __post_init__(self) -> None:
         check_positive("encoder 'conv'", filters=self.filters)
@@ -50,8 +50,8 @@ class ConvConfig:
 
 
 def as_pixels(obs: Tensor, dtype: torch.dtype) -> Tensor:
-    """uint8 [B, C, H, W] as floats in [0, 1], channels last. Floats keep their values."""
-    # Reordering bytes and converting them after is a fifth faster than both at once. torch.func.vmap cannot reorder.
+    """Return uint8 [B, C, H, W] as floats in [0, 1], channels last. Floats keep their values."""
+    # Reordering bytes before converting them is a fifth faster than both at once. torch.func.vmap cannot reorder.
     ordered = obs if torch._C._are_functorch_transforms_active() else obs.contiguous(memory_format=torch.channels_last)
     x = ordered.to(dtype)
     return x.div_(255) if obs.dtype == torch.uint8 else x
@@ -59,7 +59,7 @@ def as_pixels(obs: Tensor, dtype: torch.dtype) -> Tensor:
 
 @ENCODERS.register("conv")
 class Conv(Encoder[ConvConfig]):
-    """[B, C, H, W] uint8, or floats in [0, 1] -> [B, d]."""
+    """An encoder of images [B, C, H, W], uint8 or floats in [0, 1] -> [B, d]."""
 
     Config = ConvConfig
 
@@ -103,7 +103,7 @@ class Conv(Encoder[ConvConfig]):
 
     def trunk(self, obs: Tensor) -> Tensor:
         x = convolve(as_pixels(obs, self._dtype), *self.weights_and_biases(), self.strides)
-        # Channels last is twice as fast on a CPU. Flattened in that order, nothing is copied.
+        # Channels last is twice as fast on a CPU. Flattening in that order copies nothing.
         return x.permute(0, 2, 3, 1).flatten(1)
 
     @property
@@ -111,7 +111,7 @@ class Conv(Encoder[ConvConfig]):
         return self.head.weight.dtype  # type: ignore[return-value]
 
     def weights_and_biases(self) -> tuple[list[Tensor], list[Tensor]]:
-        """[O, C, 3, 3] and [O], one of each per layer, for pixels in [0, 1]."""
+        """Return weights [O, C, 3, 3] and biases [O], one of each per layer, for pixels in [0, 1]."""
         layers = [layer for layer in self.layers if isinstance(layer, nn.Conv2d)]
         weights = [layer.weight for layer in layers]
         biases = [layer.bias for layer in layers if layer.bias is not None]
@@ -121,10 +121,10 @@ class Conv(Encoder[ConvConfig]):
 
 
 def reading_frames(weight: Tensor, bias: Tensor) -> tuple[Tensor, Tensor]:
-    """A layer on frames that equals the layer `weight` [O, 3k, 3, 3], `bias` [O] on their differences.
+    """Return a layer on frames that equals the layer `weight` [O, 3k, 3, 3], `bias` [O] on their differences.
 
-    The latter reads x_2 - x_1, ..., x_k - x_{k-1}, x_k - 1/2 for frames x_1, ..., x_k. Both are linear, so the small
-    weight is transformed instead of the images: no frame is copied.
+    The given layer reads x_2 - x_1, ..., x_k - x_{k-1}, x_k - 1/2 for frames x_1, ..., x_k. Both layers are linear, so
+    the small weight is transformed instead of the images. No frame is copied.
     """
     moves, newest = weight[:, :-COLORS], weight[:, -COLORS:]
     before, after = (nn.functional.pad(moves, (0, 0, 0, 0, *ends)) for ends in ((0, COLORS), (COLORS, 0)))
@@ -133,5 +133,5 @@ def reading_frames(weight: Tensor, bias: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def _sides(side: int, strides: tuple[int, ...]) -> list[int]:
-    """The image side before and after each layer."""
+    """Return the image side before and after each layer."""
     return list(itertools.accumulate(strides, lambda size, stride: (size - 3) // stride + 1, initial=side))

@@ -1,10 +1,10 @@
-"""A stack of 3 x 3 convolutions with ReLU, with a backward pass written out by hand for the CPU.
+"""A stack of 3 x 3 convolutions with ReLU, with a hand-written backward pass for the CPU.
 
-Most of an update is spent here. Two things make the library's backward slow on a CPU: each layer's gradient goes out to
-memory and back, and in channels-last order the kernel for the weights' gradient reaches half the rate of a matrix
-product. Here the batch goes backwards through all layers in pieces that stay in the cache, and the weights' gradient is
-a matrix product. `tests/encoders/test_convolve.py` holds it to autograd, docs/performance.md says what it brings. Plain
-convolutions take over wherever more than a first derivative is asked for.
+Most of the time of an update is spent here. PyTorch's backward pass is slow on a CPU for two reasons. Each layer's
+gradient is written to memory and read back. In channels-last order, the kernel for the weights' gradient reaches half
+the rate of a matrix product. Here the backward pass takes the batch through all layers in pieces that stay in the
+cache, and the weights' gradient is a matrix product. `tests/encoders/test_convolve.py` compares it with autograd.
+docs/performance.md reports the speedup. Plain convolutions are used if more than a first derivative is required.
 """
 
 from __future__ import annotations
@@ -23,13 +23,14 @@ from pamd.distances.derivatives import needs_plain, plain_gradients
 __all__ = ["convolve"]
 
 _PIECE_BYTES = 8 * 2**20
-"""At most how much memory the first layer's output takes in a piece of the batch: a few of these fit the last cache."""
+"""Maximum memory of the first layer's output for a piece of the batch. A few of these fit into the last-level cache."""
 
 
 def convolve(x: Tensor, weights: Sequence[Tensor], biases: Sequence[Tensor], strides: Sequence[int]) -> Tensor:
-    """x [B, C, H, W], channels last; weights [O, C, 3, 3]; biases [O]; one of each per layer -> [B, O, H', W'].
+    """Compute the output [B, O, H', W'] for x [B, C, H, W], channels last; weights [O, C, 3, 3]; biases [O].
 
-    No gradient reaches x: it is pixels.
+    There is one weight, bias and stride per layer. The hand-written backward pass computes no gradient of x, because x
+    is pixels. If x requires one, plain convolutions are used.
     """
     by_hand = x.device.type == "cpu" and torch.is_grad_enabled() and not torch.is_autocast_enabled("cpu")
     learned = not x.requires_grad and any(w.requires_grad for w in weights)
@@ -40,7 +41,7 @@ def convolve(x: Tensor, weights: Sequence[Tensor], biases: Sequence[Tensor], str
 
 
 def _outputs(x: Tensor, weights: Sequence[Tensor], biases: Sequence[Tensor], strides: Sequence[int]) -> list[Tensor]:
-    """Each layer's output, the input first."""
+    """Return the input, followed by each layer's output."""
     outputs = [x]
     for weight, bias, stride in zip(weights, biases, strides, strict=True):
         outputs.append(_layer(outputs[-1], weight, bias, stride))
@@ -48,7 +49,7 @@ def _outputs(x: Tensor, weights: Sequence[Tensor], biases: Sequence[Tensor], str
 
 
 def _layer(x: Tensor, weight: Tensor, bias: Tensor, stride: int) -> Tensor:
-    """ReLU of the convolution; where no gradient is recorded and oneDNN is there, in one go over memory."""
+    """Compute ReLU of the convolution, in one pass over memory if no gradient is recorded and oneDNN is available."""
     plain = torch.is_grad_enabled() or torch.is_autocast_enabled("cpu") or x.dtype != torch.float32
     if plain or needs_plain(x, weight, bias) or x.device.type != "cpu" or not _has_fused_layer():
         return F.relu_(F.conv2d(x, weight, bias, stride))
@@ -60,7 +61,7 @@ def _layer(x: Tensor, weight: Tensor, bias: Tensor, stride: int) -> Tensor:
 
 @functools.cache
 def _has_fused_layer() -> bool:
-    # What torch.compile itself calls; a build without oneDNN, or another release, may lack it.
+    # torch.compile itself calls this operator. A build without oneDNN, or another release, may not have it.
     return torch.backends.mkldnn.is_available() and hasattr(torch.ops.mkldnn, "_convolution_pointwise")
 
 
@@ -77,7 +78,7 @@ class _Stack(torch.autograd.Function):
     def backward(ctx: Any, grad_output: Tensor) -> tuple[Tensor | None, ...]:
         strides, count = ctx.strides, 2 * len(ctx.strides)
         parameters, outputs = ctx.saved_tensors[:count], ctx.saved_tensors[count:]
-        # Autograd enables gradients here only if a second derivative is wanted (create_graph).
+        # Autograd enables gradients here only if a second derivative is required (create_graph).
         found: Sequence[Tensor | None]
         if torch.is_grad_enabled():
             plain = functools.partial(_last_output, outputs[0], strides)
@@ -95,11 +96,11 @@ def _last_output(x: Tensor, strides: tuple[int, ...], *parameters: Tensor) -> tu
 def _gradients(
     outputs: Sequence[Tensor], weights: Sequence[Tensor], strides: Sequence[int], grad_output: Tensor
 ) -> list[Tensor | None]:
-    """The gradients of the weights, then of the biases, from each layer's output, the input first."""
+    """Return the gradients of the weights, then of the biases. `outputs` is the input, then each layer's output."""
     depth = len(strides)
     grad_weights = [torch.zeros_like(w) for w in weights]
     grad_biases = [torch.zeros_like(w[:, 0, 0, 0]) for w in weights]
-    # The first layer's share is taken at the end, for the whole batch: its kernel gains nothing from pieces.
+    # The first layer's gradient is computed last, for the whole batch: pieces do not make its kernel faster.
     first = torch.empty_like(outputs[1])
     pieces = math.ceil(first.numel() * first.element_size() / _PIECE_BYTES)
     piece = math.ceil(len(first) / max(1, pieces))
@@ -119,7 +120,7 @@ def _gradients(
 
 
 def _grad_weight(x: Tensor, gradient: Tensor, stride: int) -> Tensor:
-    """The gradient [O, C, 3, 3] of a layer's weight from its input [n, C, H, W] and its output's [n, O, H', W']."""
+    """Return a weight's gradient [O, C, 3, 3] from the input [n, C, H, W] and the output's gradient [n, O, H', W']."""
     n, channels, height, _ = x.shape
     out, out_height, out_width = gradient.shape[1:]
     if stride != 1 or channels * out < 256:
@@ -127,7 +128,7 @@ def _grad_weight(x: Tensor, gradient: Tensor, stride: int) -> Tensor:
         found: Tensor = _library(gradient, x, weight, stride, (False, True))[1]
         return found
     x = x.permute(0, 2, 3, 1)
-    # Three neighbours side by side: [n, H, W', 3C]. A row of the kernel is then one product over all places.
+    # Three neighbors concatenated: [n, H, W', 3C]. Each row of the kernel is then one product over all positions.
     windows = x.as_strided((n, height, out_width, 3 * channels), (*x.stride()[:3], 1), x.storage_offset()).contiguous()
     places = gradient.permute(0, 2, 3, 1).reshape(n, out_height * out_width, out)
     rows = [torch.bmm(windows[:, k : k + out_height].reshape(n, -1, 3 * channels).mT, places).sum(0) for k in range(3)]
@@ -135,13 +136,13 @@ def _grad_weight(x: Tensor, gradient: Tensor, stride: int) -> Tensor:
 
 
 def _grad_bias(gradient: Tensor) -> Tensor:
-    """[n, O, H', W'] -> [O]. As a product, since a sum over columns takes many times as long."""
+    """Sum [n, O, H', W'] -> [O]. It is a matrix product, because a sum over columns takes many times as long."""
     places = gradient.permute(0, 2, 3, 1).reshape(-1, gradient.shape[1])
     return places.new_ones(len(places)) @ places
 
 
 def _library(gradient: Tensor, x: Tensor, weight: Tensor, stride: int, wanted: tuple[bool, bool]) -> tuple[Any, ...]:
-    """The library's gradients of (input, weight, bias); those not `wanted` are None."""
+    """Return PyTorch's gradients of (input, weight, bias); those not `wanted` are None."""
     found: tuple[Any, ...] = torch.ops.aten.convolution_backward(
         gradient, x, weight, None, [stride] * 2, [0, 0], [1, 1], False, [0, 0], 1, [*wanted, False]
     )

@@ -1,4 +1,4 @@
-"""State vectors to latents: a multilayer perceptron."""
+"""The encoder of state vectors: a multilayer perceptron."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class MlpConfig:
 
 @ENCODERS.register("mlp")
 class Mlp(Encoder[MlpConfig]):
-    """[B, ...], flattened to [B, n] -> [B, d]. Bytes are scaled to [0, 1]."""
+    """An encoder of observations [B, ...], flattened to [B, n] -> [B, d]. Bytes are scaled to [0, 1]."""
 
     Config = MlpConfig
 

@@ -1,4 +1,4 @@
-"""Control tasks with pixel or state observations as Gymnasium environments. Each file adds an environment family."""
+"""Control tasks with pixel or state observations as Gymnasium environments. Each environment family is one file."""
 
 from __future__ import annotations
 
@@ -74,15 +74,15 @@ def make_env(
     noise: str | NoiseConfig | None = None,
     scene: Scene = "stock",
 ) -> Episodes:
-    """Make the environment of `task`. The options are the fields of `EnvConfig`.
+    """Make the environment for `task`. Most options are fields of `EnvConfig`.
 
     `distractor` is the name of a preset (`pamd list distractors`) or a `DistractorConfig`. `videos` is a folder of
     background videos. `noise` is the name of a preset or a `NoiseConfig` for a `state:` task.
 
     Observations are uint8 [3 * frame_stack, size, size], oldest frame first, or float32 [n * frame_stack] for a
-    `state:` task. By default, 3 pictures or 1 state are stacked. Actions are float32 [A] in [-1, 1]. `info["frame"]` is
+    `state:` task. By default, 3 images or 1 state are stacked. Actions are float32 [A] in [-1, 1]. `info["frame"]` is
     the newest frame, and `info["frames"]` is the number of simulator frames of the step. `render()` returns RGB
-    [render_size, render_size, 3]; the default is `size`.
+    [render_size, render_size, 3]; `render_size` defaults to `size`.
     """
     background = named_distractor(distractor, videos)
     stack = default_frame_stack(task) if frame_stack is None else frame_stack
@@ -104,7 +104,7 @@ def make_env(
 
 
 def named_distractor(given: str | DistractorConfig | None, videos: str | Path | None = None) -> DistractorConfig | None:
-    """Return the distractor of a preset, or the given config, with a folder of videos."""
+    """Return the distractor of a preset, or the given config, with `videos` as its folder of videos."""
     if given is None and videos is not None:
         raise ConfigError("videos require a distractor that shows them, e.g. paper-video")
     if isinstance(given, str):
@@ -122,7 +122,7 @@ def named_noise(given: str | NoiseConfig | None) -> NoiseConfig | None:
 
 
 def unseen(config: EnvConfig) -> EnvConfig | None:
-    """Return `config` with unseen background videos or an unseen noise mean; None if it has neither."""
+    """Return `config` with unseen background clips or a shifted noise mean; None if it has neither clips nor noise."""
     if config.noise is not None:
         moved = config.noise.mean + config.noise.shift * config.noise.deviation
         return dataclasses.replace(config, noise=dataclasses.replace(config.noise, mean=moved))
@@ -136,7 +136,7 @@ def prepare_env(config: EnvConfig, report: Report | None = None) -> EnvConfig:
 
     A config without clips is returned unchanged.
 
-    Call this before a run writes its config, so that the config names the clips.
+    Call this before a run writes its config, so that the saved config identifies the clips.
     """
     if config.distractor is None:
         return config
@@ -147,7 +147,7 @@ def prepare_env(config: EnvConfig, report: Report | None = None) -> EnvConfig:
 
 def build_env(config: EnvConfig, *, seed: int = 0, render_size: int | None = None) -> Episodes:
     """Build the environment of `config`."""
-    import_simulator("gymnasium")  # The import is slow, and users of a distance do not need it.
+    import_simulator("gymnasium")  # The import is slow, and users who only compute distances do not need it.
     from pamd.envs.wrappers import Episodes, FrameStack, TaskEnv
 
     if render_size is not None:

@@ -1,4 +1,4 @@
-"""Choose the OpenGL backend. This must happen before MuJoCo is imported, because MuJoCo reads the choice on import."""
+"""The choice of the OpenGL backend. It must be made before MuJoCo is imported, because MuJoCo reads it on import."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ __all__ = ["BACKENDS", "Backend", "choose_backend", "import_simulator", "no_back
 BACKENDS = ("egl", "osmesa", "glfw")
 _OFFSCREEN = ("egl", "osmesa")
 
-# This runs in a separate process: a failing backend may crash, and a process cannot change its backend.
+# This runs in a separate process, because a failing backend may crash and a process cannot change its backend.
 _PROBE = """
 import sys
 import mujoco
@@ -52,7 +52,8 @@ def choose_backend() -> str:
 
     Returns the name of the backend, or "" for MuJoCo's default.
 
-    Variables that the user has set are kept. A machine without a display gets EGL, or OSMesa if only that is installed.
+    Variables that the user has set are kept. On Linux without a display, the default is EGL, or OSMesa if only that is
+    installed.
     """
     chosen = os.environ.get("MUJOCO_GL", "").strip().lower()
     if not chosen and sys.platform.startswith("linux") and not os.environ.get("DISPLAY"):
@@ -79,7 +80,7 @@ def import_simulator(module: str) -> Any:
 
 
 def no_backend(error: BaseException) -> str:
-    """Return the message of a RenderError: the attempted backend, the error and how to fix it."""
+    """Return the message for a RenderError: the attempted backend, the error and how to fix it."""
     tried = os.environ.get("MUJOCO_GL") or "MuJoCo's own choice (MUJOCO_GL is not set)"
     platform = os.environ.get("PYOPENGL_PLATFORM")
     with_platform = f", PYOPENGL_PLATFORM={platform}" if platform else ""

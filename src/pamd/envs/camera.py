@@ -1,4 +1,4 @@
-"""MuJoCo's renderer, rebuilt whenever the model changes."""
+"""A camera that uses MuJoCo's renderer and rebuilds it whenever the model changes."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from pamd.errors import ConfigError, RenderError
 __all__ = ["Camera"]
 
 SKY_SHARE = 0.01
-"""If the camera shows less sky than this fraction, the floor is the background."""
+"""The minimum fraction of the image that shows sky. Below it, the floor is the background."""
 
 
 class Camera:
-    """Renders pictures of a MuJoCo model from one of its cameras.
+    """A renderer for one camera of a MuJoCo model.
 
-    Unlike `physics.render`, it does not build a new scene for every picture. OpenGL is initialized for the first
-    picture, so it is not needed to query the spaces of an environment.
+    Unlike `physics.render`, it does not build a new scene for every image. OpenGL is initialized for the first image,
+    so it is not needed to query the spaces of an environment.
     """
 
     def __init__(self, camera: int, fast: bool) -> None:
@@ -37,25 +37,25 @@ class Camera:
         self._backdrop: Literal["sky", "floor"] | None = None
         self._background: tuple[list[Any], tuple[NDArray[Any], NDArray[Any]]] | None = None
         # An environment that was never closed must free its context before EGL shuts down. Otherwise Python prints
-        # tracebacks at exit. The handler must be registered after MuJoCo's own to run before it, so weakref.finalize
-        # cannot be used.
+        # tracebacks at exit. The handler must be registered after MuJoCo's own handler, so that it runs first. This is
+        # why weakref.finalize cannot be used.
         self._at_exit = functools.partial(_close, weakref.ref(self))
 
     def draw(self, model: Any, data: Any, size: int) -> NDArray[np.uint8]:
-        """Draw mujoco.MjModel `model` in the state mujoco.MjData `data` as a new RGB picture [size, size, 3]."""
+        """Draw mujoco.MjModel `model` in the state mujoco.MjData `data` as a new RGB image [size, size, 3]."""
         picture: NDArray[np.uint8] = self._stage(model, data, size).render()
         return picture
 
     def draw_masked(
         self, model: Any, data: Any, size: int, adjust: Adjust | None = None, *, foreground_only: bool = False
     ) -> MaskedFrame:
-        """Draw a picture like `draw`, with a mask [size, size] of the background from MuJoCo's segmentation.
+        """Draw an image like `draw`, with a mask [size, size] of the background from MuJoCo's segmentation.
 
-        The background is the sky (id -1). If the camera sees no sky in the model's first pose (reacher, point_mass),
-        the floor is also background. With `foreground_only` the background pixels are arbitrary, which is cheaper if
-        the caller replaces them. `adjust` may change the scene before it is drawn and never affects the simulation.
-        Without it, the picture equals that of `draw`, with one exception: if a floor reaches beyond the sky box
-        (quadruped_walk), `draw` shows a pixel or two of sky in front of that floor.
+        The background is the sky (id -1). If the camera sees almost no sky in the model's initial pose (reacher,
+        point_mass), the floor is also background. With `foreground_only`, the background pixels are arbitrary, which is
+        faster. Use it if the caller replaces them. `adjust` may change the scene before it is drawn and never affects
+        the simulation. Without these two options, the image equals the result of `draw`, with one exception: if a floor
+        extends beyond the sky box (quadruped_walk), `draw` shows one or two pixels of sky in front of that floor.
         """
         mujoco = import_simulator("mujoco")
         floor = self.backdrop(model, size) == "floor"
@@ -66,8 +66,8 @@ class Camera:
         if not self._fast or any(geom.rgba[3] < 1 for geom in geoms):
             picture = renderer.render()
             return MaskedFrame(picture, _segmented_background(mujoco, renderer, floor))
-        # Otherwise the task is drawn without its background, and the background separately if it has changed. The
-        # depths decide which is in front. The mask equals the segmentation mask and costs less than a second picture.
+        # Otherwise, draw the task without its background, and draw the background separately if it has changed. The
+        # depths determine which is in front. The mask equals the segmentation mask and costs less than a second image.
         floors = [(geom, geom.type) for geom in geoms if floor and _is_floor(mujoco, geom)]
         for geom, _ in floors:
             geom.type = mujoco.mjtGeom.mjGEOM_NONE
@@ -87,7 +87,7 @@ class Camera:
         return MaskedFrame(picture, mask)
 
     def _draw_background(self, mujoco: Any, renderer: Any, floor: bool, sky: bool) -> tuple[NDArray[Any], NDArray[Any]]:
-        """Return picture and depth of the background, which is redrawn only if the camera or the lights have moved."""
+        """Return the image and depth of the background. They are redrawn only if the camera or lights have moved."""
         scene = renderer.scene
         seen = scene.camera[0]
         key = [seen.forward.tobytes(), seen.up.tobytes(), (seen.frustum_center, seen.frustum_top, renderer.height, sky)]
@@ -100,7 +100,7 @@ class Camera:
         return self._background[1]
 
     def backdrop(self, model: Any, size: int) -> Literal["sky", "floor"]:
-        """Return the background of this camera. It is determined once, in the model's first pose."""
+        """Return the kind of background of this camera. It is determined once, in the model's initial pose."""
         if self._is_stale(model):
             self.close()
         if self._backdrop is None:
@@ -117,7 +117,7 @@ class Camera:
         return self._backdrop
 
     def _stage(self, model: Any, data: Any, size: int, adjust: Adjust | None = None) -> Any:
-        """Return the renderer of this size with the scene of the given state."""
+        """Return the renderer for this image size, with its scene updated to the given state."""
         if self._is_stale(model):
             self.close()
         mujoco = import_simulator("mujoco")
@@ -135,7 +135,7 @@ class Camera:
         return renderer
 
     def close(self) -> None:
-        """Free every OpenGL context. The next picture opens a new one."""
+        """Free every OpenGL context. The next image creates a new one."""
         for renderer in self._renderers.values():
             renderer.close()
         self._renderers.clear()
@@ -143,7 +143,7 @@ class Camera:
         atexit.unregister(self._at_exit)
 
     def _is_stale(self, model: Any) -> bool:
-        """Return whether the contexts belong to another model, or to this one before its terrain changed."""
+        """Return whether the contexts belong to another model, or the terrain of this model has changed."""
         if self._model is None:
             return False
         if model is not self._model:
@@ -174,7 +174,7 @@ class Camera:
 
 
 def _segmented_background(mujoco: Any, renderer: Any, with_floor: bool) -> NDArray[np.bool_]:
-    """Return a mask [H, W] of the pixels where a segmentation pass shows no object, or the floor."""
+    """Return a mask [H, W] of the pixels without an object in a segmentation pass, optionally including the floor."""
     scene = renderer.scene
     before = scene.flags.copy()
     scene.flags[mujoco.mjtRndFlag.mjRND_SEGMENT] = True
@@ -193,12 +193,12 @@ def _segmented_background(mujoco: Any, renderer: Any, with_floor: bool) -> NDArr
 
 
 def _is_floor(mujoco: Any, geom: Any) -> bool:
-    # Upright planes are walls, which belong to the task.
+    # Vertical planes are walls, which belong to the task.
     return geom.type in (mujoco.mjtGeom.mjGEOM_PLANE, mujoco.mjtGeom.mjGEOM_HFIELD) and geom.mat[2, 2] > 0.5
 
 
 def _depth(mujoco: Any, renderer: Any) -> NDArray[np.float32]:
-    """Return the depth [H, W] of the last picture. Larger is nearer; 0 means that nothing was drawn."""
+    """Return the depth [H, W] of the last image. Larger values are nearer; 0 means that nothing was drawn."""
     height, width = renderer.height, renderer.width
     depth = np.empty((height, width), np.float32)
     # mujoco.Renderer uses a depth map that is 0 at the far plane.

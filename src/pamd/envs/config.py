@@ -16,14 +16,14 @@ Scene = Literal["stock", "released-dbc"]
 """The suite's own colors, or the colors of the released DBC code."""
 
 MINIMUM_SIZE = 12
-"""The minimum size. In smaller pictures, the parts of a task cannot be distinguished."""
+"""The minimum size. In smaller images, the parts of a task cannot be distinguished."""
 
 
 @dataclass(frozen=True)
 class EnvConfig:
     """One control task. Actions are float32 [A] in [-1, 1].
 
-    Observations are pictures, uint8 [3 * frame_stack, size, size], or states, float32 [n * frame_stack].
+    Observations are images, uint8 [3 * frame_stack, size, size], or states, float32 [n * frame_stack].
     """
 
     task: str
@@ -32,24 +32,25 @@ class EnvConfig:
     size: int = 84
     frame_stack: int = 3
     action_repeat: int | None = None
-    """Simulator frames per decision; None is the paper's value for the task, which `resolve_env` fills in."""
+    """Simulator frames per decision. None is the default of the task (the paper's value if it has one), which
+    `resolve_env` fills in."""
     camera: int = 0
     """The index of the model's camera; -1 is MuJoCo's free camera. DMControl only."""
     render: Literal["standard", "fast"] = "standard"
     """`standard` gives the same pixels as dm_control. `fast` omits shadows, reflections and multisampling, so lines
     thinner than a pixel (the string of ball_in_cup) flicker. Tasks outside DMControl ignore this option."""
     antialias: int = 1
-    """The supersampling factor. Pictures are drawn this many times as large and averaged, so that subpixel motion is
+    """The supersampling factor. Images are drawn this many times larger and averaged, so that subpixel motion is
     visible. 1 turns it off."""
     time_limit: int | None = None
     """Simulator frames after which an episode is truncated; None is the task's own limit."""
     distractor: DistractorConfig | None = None
-    """What replaces the task's background; None keeps it."""
+    """The distractor that replaces the task's background; None keeps the background."""
     noise: NoiseConfig | None = None
     """Noise coordinates appended to the states of a `state:` task; None adds none."""
     scene: Scene = "stock"
-    """Colors of floor and sky. `released-dbc` has a dark-gray floor (cheetah, hopper, walker) and black marks in the
-    sky. DMControl only."""
+    """The colors of floor and sky. `released-dbc` has a dark gray floor (cheetah, hopper, walker) and black marks in
+    the sky. DMControl only."""
 
     def __post_init__(self) -> None:
         if not isinstance(self.task, str) or not self.task.strip():
@@ -67,10 +68,10 @@ class EnvConfig:
 
     @property
     def picture_shape(self) -> tuple[int, ...]:
-        """The shape [k*C, H, W] of stacked pictures."""
+        """The shape [k*C, H, W] of stacked images."""
         return (3 * self.frame_stack, self.size, self.size)
 
     @property
     def what(self) -> str:
-        """The name in error messages."""
+        """The name of the environment in error messages."""
         return f"environment {self.task!r}"

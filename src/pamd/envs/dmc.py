@@ -33,13 +33,13 @@ ACTION_REPEATS: dict[str, int] = {
     "walker_walk": 2,
     "walker_run": 2,
 }
-"""tab:action-repeat. Its two columns agree if both have an entry."""
+"""The values of tab:action-repeat. The two columns of the table agree if both have an entry."""
 
 OTHER_ACTION_REPEAT = 2
-"""The value for tasks outside the table: the smaller of its two values."""
+"""The value for tasks that are not in the table. It is the smaller of the two values in the table."""
 
 UNLIMITED_FRAMES = 1000
-"""The time limit of lqr, which has none in the suite. All other tasks have this limit."""
+"""The time limit of lqr, in frames. The suite sets no limit for lqr and this limit for all other tasks."""
 
 _TASK_FUNCTION = re.compile(r"^@SUITE\.add\([^)]*\)\s*def (\w+)\(", re.MULTILINE)
 
@@ -47,7 +47,7 @@ _TASK_FUNCTION = re.compile(r"^@SUITE\.add\([^)]*\)\s*def (\w+)\(", re.MULTILINE
 def suite_tasks() -> dict[str, tuple[str, str]]:
     """Return every `domain_task` of the installed suite, with its domain and task."""
     suite = import_simulator("dm_control.suite")
-    # Both parts may contain underscores (ball_in_cup, swingup_sparse), so names cannot be split.
+    # Both parts may contain underscores (ball_in_cup, swingup_sparse), so a name cannot be split at an underscore.
     return {f"{domain}_{task}": (domain, task) for domain, task in suite.ALL_TASKS}
 
 
@@ -86,14 +86,14 @@ class DMControl(Task):
         _check_known(name, tasks)
         self._name, self._domain, self._scene = name, tasks[name][0], config.scene
         self._recolored: Any = None
-        # lqr draws its springs when it is built. Seed 0 is used, so that the name determines the task.
+        # lqr samples its springs when it is built. With a fixed seed, the name determines the task.
         kwargs: dict[str, Any] = {"random": 0}
         if config.time_limit is not None:
             kwargs["time_limit"] = float("inf")  # The config's limit may be longer.
         suite = import_simulator("dm_control.suite")
         with _without_notices():
             self._env = suite.load(*tasks[name], task_kwargs=kwargs)
-        self._model()  # Recolor the model now, so that pictures of dm_control itself have these colors.
+        self._model()  # Recolor the model now, so that dm_control's own images also have these colors.
         self._physics_error = import_simulator("dm_control.rl.control").PhysicsError
         cameras = self._env.physics.model.ncam
         if config.camera >= cameras:
@@ -137,7 +137,7 @@ class DMControl(Task):
         return self._camera.draw_masked(self._model(), data, size, adjust, foreground_only=foreground_only)
 
     def _model(self) -> Any:
-        """Return the mujoco.MjModel in the colors of the scene. Tasks may recompile it, so it is not cached."""
+        """Return the mujoco.MjModel with the colors of the scene. Tasks may recompile it, so it is not cached."""
         model = self._env.physics.model.ptr
         if self._scene == "released-dbc" and model is not self._recolored:
             recolor(model, self._domain)

@@ -1,4 +1,4 @@
-"""Any Gymnasium environment with continuous actions and `rgb_array` rendering: `gym:HalfCheetah-v5`."""
+"""Gymnasium environments with continuous actions and `rgb_array` rendering, such as `gym:HalfCheetah-v5`."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from pamd.errors import ConfigError, RenderError, ShapeError, TaskError, Unknown
 __all__ = ["Gymnasium", "resize"]
 
 DISCRETE = ("ALE", "MinAtar")
-"""Namespaces of games with discrete actions only. This check avoids importing their packages."""
+"""Namespaces of games with discrete actions only. Checking the name avoids importing their packages."""
 WITH_DQN = "discrete actions: use pamd.integrations.sb3 with DQN"
 
 
 @FAMILIES.register("gym")
 class Gymnasium(Task):
-    """One Gymnasium environment, observed through its `rgb_array` pictures."""
+    """A Gymnasium environment with its `rgb_array` images as observations."""
 
     def __init__(self, name: str, config: EnvConfig) -> None:
         if config.camera != 0:
@@ -37,8 +37,8 @@ class Gymnasium(Task):
         self._space = space
         self.action_size = int(np.prod(space.shape))
         self.frame_rate = float(self._env.metadata.get("render_fps") or 30)
-        # MuJoCo's viewer fixes its camera at the first state that it draws. That state must be the same in every
-        # process. Otherwise a resumed run would see its task from another angle.
+        # MuJoCo's viewer sets its camera once, from the first state that it draws. That state must be the same in every
+        # process. Otherwise a resumed run would see its task from a different angle.
         self.begin(0)
         self.draw(config.size)
 
@@ -47,7 +47,7 @@ class Gymnasium(Task):
 
     def advance(self, action: NDArray[np.float32]) -> Outcome:
         scaled = scale_action(action, self._space.low.reshape(-1), self._space.high.reshape(-1))
-        # A float32 Box may round a bound outwards, so the action is clipped in the dtype of the Box.
+        # A float32 Box may round a bound outward, so the action is clipped in the dtype of the Box.
         own = np.clip(scaled.reshape(self._space.shape).astype(self._space.dtype), self._space.low, self._space.high)
         _, reward, terminated, truncated, info = self._env.step(own)
         return Outcome(float(reward), bool(terminated), bool(truncated), info)
@@ -71,7 +71,7 @@ class Gymnasium(Task):
     def check_name(cls, name: str) -> None:
         if name.partition("/")[0] in DISCRETE:
             raise TaskError(f"environment 'gym:{name}': {WITH_DQN}")
-        # `module:name` registers itself on import. A name without a version means the newest version.
+        # `module:name` registers itself on import. A name without a version selects the newest version.
         known = (
             ":" in name or name in gymnasium.registry or any(key.startswith(f"{name}-v") for key in gymnasium.registry)
         )
@@ -80,7 +80,7 @@ class Gymnasium(Task):
 
 
 def resize(picture: NDArray[np.uint8], size: int) -> NDArray[np.uint8]:
-    """Resize a picture [H, W, 3] to [size, size, 3] by area averaging."""
+    """Resize an image [H, W, 3] to [size, size, 3] by area averaging."""
     height, width, channels = picture.shape
     if (height, width) == (size, size):
         return picture.copy()
@@ -91,7 +91,7 @@ def resize(picture: NDArray[np.uint8], size: int) -> NDArray[np.uint8]:
 
 
 def _overlap(before: int, after: int) -> NDArray[np.float32]:
-    """Return the share of each new pixel that overlaps each old pixel, [after, before]. Rows sum to one."""
+    """Return the fraction [after, before] of each new pixel that each old pixel covers. Rows sum to 1."""
     step = before / after
     start = np.arange(after)[:, None] * step
     old = np.arange(before)[None, :]
@@ -105,7 +105,7 @@ def _advice(space: gymnasium.Space[Any]) -> str:
 
 
 def _make(name: str, config: EnvConfig) -> gymnasium.Env[Any, Any]:
-    choose_backend()  # Gymnasium's MuJoCo tasks read the same variables.
+    choose_backend()  # Gymnasium's MuJoCo tasks read the same environment variables.
     # -1 removes Gymnasium's own time limit, because the config's limit may be longer.
     limit = None if config.time_limit is None else -1
     try:

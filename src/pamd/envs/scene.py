@@ -20,13 +20,13 @@ GRAY_FLOORS = ("cheetah", "hopper", "walker")
 """The domains whose floor is dark gray. The others keep their floor."""
 
 _MARK = 255
-"""The suite draws the marks in pure white, and nothing else in the sky."""
+"""The channel value of the marks. Nothing else in the sky is pure white."""
 
 
 def recolor(model: Any, domain: str) -> None:
-    """Apply the colors of the released DBC code to mujoco.MjModel `model`. Call this before the first picture.
+    """Apply the colors of the released DBC code to mujoco.MjModel `model`. Call this before the first image.
 
-    A gray texel keeps the brightness of the original one.
+    Gray texels keep their original brightness.
     """
     mujoco = import_simulator("mujoco")
     for texture in range(model.ntex):

@@ -20,8 +20,8 @@ _NOISE = 0x5EED
 class States(Task):
     """A DMControl task with state observations, float32 [n]: dm_control's flattened observation, followed by noise.
 
-    A run on states renders no pictures, so it takes minutes. `--noise projected` adds noise coordinates and mixes them
-    with the state by a fixed random matrix. `render()` shows the task as usual.
+    Training on states renders no images, so a run takes minutes. `--noise projected` adds noise coordinates and mixes
+    them with the state by a fixed random matrix. `render()` draws the task as usual.
     """
 
     states = True
@@ -46,7 +46,7 @@ class States(Task):
     def observe(self, size: int, draw: int = 0) -> NDArray[np.float32]:
         state = self._task.state()
         if self._noise is not None:
-            # The noise is seeded by the frame, so that observing twice gives the same result.
+            # The noise is seeded by episode and frame, so that observing a frame twice gives the same result.
             state = self._noise(state, np.random.default_rng([_NOISE, self._seed, self._age, draw]))
         return state.astype(np.float32)
 

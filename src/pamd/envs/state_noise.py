@@ -17,10 +17,10 @@ __all__ = ["NOISES", "NoiseConfig", "StateNoise", "noise"]
 
 @dataclass(frozen=True)
 class NoiseConfig:
-    """Gaussian noise coordinates, drawn anew for every decision and appended to the state (Luo et al. 2025)."""
+    """Gaussian noise coordinates, resampled for every decision and appended to the state (Luo et al. 2025)."""
 
     name: str = "gaussian"
-    """The preset that the values were taken from."""
+    """The preset that the values come from."""
     coordinates: int = 32
     """The number of noise coordinates that are appended to the state."""
     deviation: float = 2.0
@@ -30,7 +30,7 @@ class NoiseConfig:
     shift: float = 1.0
     """The shift of the mean in the unseen half of an evaluation, in standard deviations."""
     projection: int | None = None
-    """The seed of a random square matrix that mixes state and noise; None mixes nothing."""
+    """The seed of a random square matrix that mixes state and noise; None turns mixing off."""
 
     def __post_init__(self) -> None:
         check_whole("noise", "coordinates", self.coordinates, 1)
@@ -72,7 +72,7 @@ class StateNoise:
 
     @cached_property
     def matrix(self) -> NDArray[np.float64] | None:
-        """A matrix [n, n] with entries N(0, 1/n), which keeps the mean squared norm of an observation."""
+        """A matrix [n, n] with entries N(0, 1/n), which preserves the expected squared norm of an observation."""
         if self.config.projection is None:
             return None
         draws = np.random.default_rng([self.config.projection, self.size])
@@ -81,7 +81,7 @@ class StateNoise:
         return scaled
 
     def __call__(self, state: NDArray[np.float64], random: np.random.Generator) -> NDArray[np.float64]:
-        """state [state_size] -> observation [n]"""
+        """Return the observation [n] for the state [state_size]."""
         drawn = random.normal(self.config.mean, self.config.deviation, self.config.coordinates)
         both = np.concatenate([state, drawn])
         return both if self.matrix is None else self.matrix @ both

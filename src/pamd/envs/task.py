@@ -43,16 +43,16 @@ class Outcome(NamedTuple):
 
 
 class MaskedFrame(NamedTuple):
-    """A picture and the mask of its background."""
+    """An image and the mask of its background."""
 
     frame: NDArray[np.uint8]
     """RGB [size, size, 3]"""
     background: NDArray[np.bool_]
-    """[size, size]: True where the picture shows the background, False where it shows the task."""
+    """[size, size]: True where the image shows the background, False where it shows the task."""
 
 
 Adjust = Callable[[Any, Any], None]
-"""Called with (mujoco.MjModel, mujoco.MjvScene): changes the scene before it is drawn."""
+"""A function of (mujoco.MjModel, mujoco.MjvScene) that changes the scene before it is drawn."""
 
 
 class Task(ABC):
@@ -64,15 +64,15 @@ class Task(ABC):
 
     action_size: int
     frame_rate: float
-    """Simulator frames per second of simulated time. It determines the speed of videos."""
+    """Simulator frames per second of simulated time. It determines the playback speed of videos."""
     time_limit: int | None = None
     """Frames per episode if the simulator itself has no limit."""
     observation_size: int
     """The dimension n of state observations [n]. Only set by families with state observations."""
     states: ClassVar[bool] = False
-    """True if observations are state vectors instead of pictures."""
+    """True if observations are state vectors instead of images."""
     bare: ClassVar[bool] = False
-    """True if the name of the family is itself a task (`toy`)."""
+    """True if the family name alone is a valid task (`toy`)."""
     scenes: ClassVar[tuple[Scene, ...]] = ("stock",)
     """The scenes that the family can draw."""
     episode: int = 0
@@ -82,7 +82,7 @@ class Task(ABC):
 
     @abstractmethod
     def __init__(self, name: str, config: EnvConfig) -> None:
-        """Build the task `name` of the family; raise UnknownNameError if there is none."""
+        """Build the task `name` of the family. Raises UnknownNameError if there is no such task."""
 
     @abstractmethod
     def begin(self, seed: int) -> None:
@@ -94,17 +94,17 @@ class Task(ABC):
 
     @abstractmethod
     def draw(self, size: int) -> NDArray[np.uint8]:
-        """Draw the current state as a new RGB picture [size, size, 3]."""
+        """Draw the current state as a new RGB image [size, size, 3]."""
 
     def observe(self, size: int, draw: int = 0) -> NDArray[Any]:
-        """Return the current observation: a picture, uint8 [3, size, size], or a vector, float32 [n].
+        """Return the current observation: an image, uint8 [3, size, size], or a vector, float32 [n].
 
-        If the observation has noise, each value of `draw` gives an independent sample.
+        If the observation has noise, each value of `draw` gives an independent noise sample.
         """
         return np.ascontiguousarray(self.draw(size).transpose(2, 0, 1))
 
     def draw_masked(self, size: int, adjust: Adjust | None = None, *, foreground_only: bool = False) -> MaskedFrame:
-        """Draw a picture with the mask of its background. With `foreground_only`, background pixels are arbitrary.
+        """Draw an image with the mask of its background. With `foreground_only`, background pixels are arbitrary.
 
         `adjust` changes the rendered scene and never the simulation. Raises ConfigError if the family has no mask.
         """
@@ -114,11 +114,11 @@ class Task(ABC):
         )
 
     def close(self) -> None:  # noqa: B027  Most simulators have nothing to release.
-        """Release the resources of the simulator. It may be called twice."""
+        """Release the resources of the simulator. Calling this twice is allowed."""
 
     @classmethod
     def default_action_repeat(cls, name: str) -> int:
-        """Return the simulator frames per decision that are used if the config sets no action repeat."""
+        """Return the simulator frames per decision to use if the config sets no action repeat."""
         return 1
 
     @classmethod  # noqa: B027  Not every family can list its tasks.
@@ -136,23 +136,23 @@ def make_task(config: EnvConfig) -> Task:
 
 
 def default_action_repeat(task: str) -> int:
-    """Return the simulator frames per decision of `task` that are used if the config sets no action repeat."""
+    """Return the simulator frames per decision to use for `task` if the config sets no action repeat."""
     cls, name = _resolve(task)
     return cls.default_action_repeat(name)
 
 
 def observes_states(task: str) -> bool:
-    """Return whether observations of `task` are state vectors instead of pictures."""
+    """Return whether observations of `task` are state vectors instead of images."""
     return _resolve(task)[0].states
 
 
 def default_frame_stack(task: str) -> int:
-    """Return the default number of stacked frames. A picture shows no velocity, but a state contains it."""
+    """Return the default number of stacked frames. A single image shows no velocity, but a state contains it."""
     return 1 if observes_states(task) else 3
 
 
 def least_shape(config: EnvConfig) -> tuple[int, ...]:
-    """Return a lower bound of the observation shape. Only the simulator knows the size of a state; here it is 1."""
+    """Return a lower bound on the observation shape. States have size 1 here, because only the simulator knows it."""
     return (config.frame_stack,) if observes_states(config.task) else config.picture_shape
 
 
@@ -171,9 +171,9 @@ def resolve_env(config: EnvConfig) -> EnvConfig:
     if config.noise is not None and not cls.states:
         raise ConfigError(f"{config.what}: noise requires states, as in state:cheetah_run")
     if config.distractor is not None and cls.states:
-        raise ConfigError(f"{config.what}: a distractor requires pictures; use noise for states")
+        raise ConfigError(f"{config.what}: a distractor requires images; use noise for states")
     if config.antialias > 1 and cls.states:
-        raise ConfigError(f"{config.what}: antialias requires pictures, got {config.antialias} for states; set 1")
+        raise ConfigError(f"{config.what}: antialias requires images, got {config.antialias} for states; set 1")
     if config.scene not in cls.scenes:
         raise ConfigError(
             f"{config.what}: scene must be {' or '.join(cls.scenes)}, got {config.scene!r}:"
@@ -196,7 +196,7 @@ def scale_action(action: NDArray[np.float32], low: NDArray[Any], high: NDArray[A
 
 
 def _resolve(task: str) -> tuple[type[Task], str]:
-    """Return the family and name of `family:name`, of a family such as `toy`, or of a DMControl task."""
+    """Return the family and task name for `family:name`, a family such as `toy`, or a DMControl task."""
     family, colon, name = task.partition(":")
     if colon:
         return FAMILIES.get(family), name

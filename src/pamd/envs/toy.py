@@ -16,11 +16,12 @@ SPEED = 0.1
 SHARPNESS = 3.0
 """The reward is exp(-SHARPNESS * distance between agent and target)."""
 
-# Mostly blue, as the suite's floor and sky are, so that the released rule for backgrounds (B > G and B > R) finds it.
+# Mostly blue, like the floor and sky of the suite, so that the background rule of the released code (B > G and B > R)
+# detects it.
 BACKGROUND = (30, 40, 90)
 TARGET = (60, 200, 80)
 AGENT = (250, 90, 60)
-# Radii as fractions of the picture's side.
+# Radii as fractions of the image's side.
 TARGET_RADIUS = 0.14
 AGENT_RADIUS = 0.09
 
@@ -29,12 +30,12 @@ AGENT_RADIUS = 0.09
 class Toy(Task):
     """A disc on a plane. The action is its velocity [2], and the reward is exp(-3 distance to the target) per frame.
 
-    The target of `toy` is in the center. `toy:goal` draws a new target for every episode, so states with the same
+    The target of `toy` is in the center. `toy:goal` samples a new target for every episode, so states with the same
     offset look different but behave the same (away from the walls). Rewards are in (0, 1] and depend only on the state.
     An episode is truncated after 40 frames. One frame shows the complete state.
 
-    Mean return of 1000 episodes: `toy` 5.8 with random actions, 36.4 on the straight path to the target; `toy:goal` 4.3
-    and 33.9.
+    The mean return of 1000 episodes of `toy` is 5.8 with random actions and 36.4 on the straight path to the target.
+    For `toy:goal`, it is 4.3 and 33.9.
     """
 
     action_size = 2
@@ -48,7 +49,7 @@ class Toy(Task):
             raise ConfigError(f"{config.what}: camera must be 0 for toy, got {config.camera}")
         self._random_target = name == "goal"
         self.position = np.zeros(2)
-        """The agent's position, [2]: x to the right, y upwards."""
+        """The agent's position, [2]: x to the right, y upward."""
         self.target = np.zeros(2)
         self._empty: dict[int, NDArray[np.uint8]] = {}
 
@@ -91,13 +92,13 @@ def _paint_disc(
     radius: float,
     colour: tuple[int, int, int],
 ) -> None:
-    """Blend a disc with a soft edge into the picture [size, size, 3], so that subpixel motion is visible.
+    """Blend a disc with a soft edge into the image [size, size, 3], so that subpixel motion is visible.
 
     The pixels that the disc covers are removed from `background` [size, size].
     """
     size = picture.shape[0]
     reach = radius * size
-    # The distance from the center to the border is at least the larger radius, so the whole disc is visible.
+    # The center is at least the larger radius away from the border, so the whole disc is visible.
     margin = TARGET_RADIUS * size - 0.5
     column = margin + (size - 1 - 2 * margin) * (float(centre[0]) + 1) / 2
     row = margin + (size - 1 - 2 * margin) * (1 - float(centre[1])) / 2

@@ -18,7 +18,7 @@ __all__ = ["Episodes", "FrameStack", "TaskEnv", "derive_seed"]
 
 Pixels = NDArray[np.uint8]
 Observation = NDArray[Any]
-"""A picture, uint8 [C, H, W], or a state, float32 [n]."""
+"""An image, uint8 [C, H, W], or a state, float32 [n]."""
 Action = NDArray[np.float32]
 Start = tuple[Observation, dict[str, Any]]
 Step = tuple[Observation, float, bool, bool, dict[str, Any]]
@@ -89,7 +89,7 @@ class TaskEnv(gymnasium.Env[Observation, Action]):
         return self.observe(), total, terminated, truncated, {**info, "frames": frames}
 
     def observe(self, draw: int = 0) -> Observation:
-        """Return the current frame again. Another `draw` gives different noise."""
+        """Return the current frame. Another value of `draw` gives different noise."""
         return averaged(self.task.observe(self._size * self._antialias, draw), self._antialias)
 
     def render(self) -> Pixels:
@@ -113,7 +113,7 @@ def averaged(picture: Observation, factor: int) -> Observation:
 
 
 class FrameStack(gymnasium.Wrapper[Observation, Action, Observation, Action]):
-    """Stacks the last `count` frames, oldest first, to [3 * count, H, W] or [n * count].
+    """A wrapper that stacks the last `count` frames, oldest first, into [3 * count, H, W] or [n * count].
 
     At the start of an episode, its first frame is repeated. `info["frame"]` is the newest frame, so that a replay can
     store every frame once.
@@ -140,17 +140,19 @@ class FrameStack(gymnasium.Wrapper[Observation, Action, Observation, Action]):
 
 
 class Episodes(gymnasium.Wrapper[Observation, Action, Observation, Action]):
-    """Numbers episodes. Each is determined by (seed, number) and its actions, so a running episode can be saved.
+    """A wrapper that numbers the episodes.
+
+    Seed, number and actions determine an episode, so a running episode can be saved.
 
     `reset()` starts the next episode, and `reset(seed=s)` starts episode 0 of seed `s`. Episodes are independent:
-    number 7 is the same whether or not 0 to 6 were played.
+    episode 7 is the same whether or not episodes 0 to 6 were run.
     """
 
     def __init__(self, env: gymnasium.Env[Observation, Action], seed: int = 0) -> None:
         super().__init__(env)
         self.seed = _check_seed(seed)
         self.episode = -1
-        """The number of the running episode; -1 before the first."""
+        """The number of the current episode; -1 before the first."""
         self._actions: list[list[float]] = []
         self._running = False
 
@@ -175,13 +177,13 @@ class Episodes(gymnasium.Wrapper[Observation, Action, Observation, Action]):
 
     def state(self) -> dict[str, Any]:
         """Return the running episode as plain data: seed, episode number and actions. JSON stores it exactly."""
-        # float32 -> Python float -> JSON -> float32 loses nothing.
+        # float32 -> Python float -> JSON -> float32 is lossless.
         return {"seed": self.seed, "episode": self.episode, "actions": [list(action) for action in self._actions]}
 
     def restore(self, state: Mapping[str, Any]) -> Observation | None:
         """Restore a `state()` bit for bit by replaying its actions, and return the observation.
 
-        For a state before the first episode it returns None, and `reset()` must be called next.
+        If the state was saved before the first episode, this returns None, and `reset()` must be called next.
         """
         if not isinstance(state, Mapping) or set(state) != {"seed", "episode", "actions"}:
             got = sorted(state) if isinstance(state, Mapping) else type(state).__name__

@@ -75,7 +75,7 @@ _MOVES = ((-1, 0), (1, 0), (0, -1), (0, 1))
 def grid_world(plan: str, *, slip: float = 0.0, gamma: float = 0.9) -> FiniteMDP:
     """Build a grid world. '#' is a wall, 'G' an absorbing goal with reward 1 per step, any other character is free.
 
-    There are four moves. With probability `slip`, the move is random. A blocked move leads back to its state.
+    There are four moves. With probability `slip`, the move is random. A blocked move does not change the state.
     """
     if not 0 <= slip <= 1:
         raise ConfigError(f"grid_world: slip must lie in [0, 1], got {slip}")
@@ -99,7 +99,7 @@ def grid_world(plan: str, *, slip: float = 0.0, gamma: float = 0.9) -> FiniteMDP
 
 
 def duplicated(mdp: FiniteMDP, copies: int = 2) -> FiniteMDP:
-    """Duplicate every state `copies` times. The copies are entered with equal probability and are bisimilar.
+    """Replace every state by `copies` copies. The copies are entered with equal probability and are bisimilar.
 
     State s of the original becomes s, s + S, s + 2 S, ...
     """

@@ -76,9 +76,9 @@ def effective_dimension(D: Array) -> float:
 
 
 def doubling_dimension(D: Array) -> float:
-    """Return log2 of the minimum number of balls of half the radius that cover any ball of D [S, S].
+    """Return log2 of the smallest N such that N balls of half the radius cover any ball of D [S, S].
 
-    Up to a constant, it is a lower bound of the dimension in which a norm can embed D with small distortion.
+    Up to a constant, it is a lower bound on the dimension in which a norm can embed D with small distortion.
     """
     D = pseudometric(D)
     slack, most, balls = _slack(D), 1, []

@@ -1,4 +1,4 @@
-"""Exact counterparts of the operators `n-step`, `state-action` and `kernel`, and all exact metrics by name."""
+"""Exact versions of the operators `n-step`, `state-action` and `kernel`, and all exact metrics by name."""
 
 from __future__ import annotations
 
@@ -35,10 +35,11 @@ __all__ = [
 
 
 def n_step_operator(mdp: FiniteMDP, policy: Array, n: int, c_R: float = 1.0) -> Operator:
-    """sum over k < n of gamma^k c_R E|r_k - r'_k|, then gamma^n E[d(s_n, s'_n)], for two independent trajectories.
+    """Return the operator sum over k < n of gamma^k c_R E|r_k - r'_k| + gamma^n E[d(s_n, s'_n)].
 
-    It is a contraction with factor gamma^n, and its fixed point does not depend on n. It compares sampled rewards, the
-    mean of |r - r'|, instead of MICo's |r^pi - r^pi'|. The two agree if the reward depends only on the state.
+    The two trajectories are independent. The operator is a contraction with factor gamma^n, and its fixed point does
+    not depend on n. It uses the mean of |r - r'| over sampled rewards instead of MICo's |r^pi - r^pi'|. The two are
+    equal if the reward depends only on the state.
     """
     check_whole("n_step_operator", "n", n, 1)
     transition, _ = mdp.under(policy)
@@ -54,14 +55,14 @@ def n_step_operator(mdp: FiniteMDP, policy: Array, n: int, c_R: float = 1.0) -> 
 
 
 def n_step(mdp: FiniteMDP, policy: Array, *, n: int = 1, c_R: float = 1.0, tolerance: float = 1e-9) -> Array:
-    """The fixed point [S, S] of `n_step_operator`; its diagonal need not be zero."""
+    """Return the fixed point [S, S] of `n_step_operator`. Its diagonal may be nonzero."""
     return from_zero(n_step_operator(mdp, policy, n, c_R), mdp, tolerance)
 
 
 def state_action_operator(mdp: FiniteMDP, policy: Array, c_R: float = 1.0) -> Operator:
-    """c_R max over actions of |r(s, a) - r(s', a)| + gamma E[d(next, next')], next states independent, on-policy.
+    """Return the operator c_R max over actions of |r(s, a) - r(s', a)| + gamma E[d(next, next')].
 
-    It contracts by gamma.
+    The next states are independent and on-policy. The operator is a gamma-contraction.
     """
     transition, _ = mdp.under(policy)
     gap = check_weight(c_R) * np.abs(mdp.reward[:, None] - mdp.reward[None]).max(-1)
@@ -74,14 +75,15 @@ def state_action_operator(mdp: FiniteMDP, policy: Array, c_R: float = 1.0) -> Op
 
 
 def state_action(mdp: FiniteMDP, policy: Array, *, c_R: float = 1.0, tolerance: float = 1e-9) -> Array:
-    """The fixed point [S, S] of `state_action_operator`; its diagonal need not be zero."""
+    """Return the fixed point [S, S] of `state_action_operator`. Its diagonal may be nonzero."""
     return from_zero(state_action_operator(mdp, policy, c_R), mdp, tolerance)
 
 
 def kernel_operator(mdp: FiniteMDP, policy: Array, c_R: float = 1.0) -> Operator:
-    """1 - c_R |r^pi - r^pi'| + gamma E[k(next, next')], next states independent, on kernels k [S, S].
+    """Return the operator 1 - c_R |r^pi - r^pi'| + gamma E[k(next, next')] on kernels k [S, S].
 
-    It contracts by gamma. The publication's kernel has c_R = 1 / (r_max - r_min), which keeps it positive definite.
+    The next states are independent. The operator is a gamma-contraction. The published kernel uses
+    c_R = 1 / (r_max - r_min), which keeps it positive definite.
     """
     transition, reward = mdp.under(policy)
     similarity = 1 - check_weight(c_R) * np.abs(reward[:, None] - reward)
@@ -94,12 +96,12 @@ def kernel_operator(mdp: FiniteMDP, policy: Array, c_R: float = 1.0) -> Operator
 
 
 def kernel(mdp: FiniteMDP, policy: Array, *, c_R: float = 1.0, tolerance: float = 1e-9) -> Array:
-    """The kernel k [S, S]."""
+    """Return the kernel k [S, S], the fixed point of `kernel_operator`."""
     return from_zero(kernel_operator(mdp, policy, c_R), mdp, tolerance)
 
 
 def kernel_distance(k: Array) -> Array:
-    """d^2 = k(s, s) + k(s', s') - 2 k(s, s') [S, S] of a kernel k [S, S]: twice the reduced MICo distance."""
+    """Return d^2 = k(s, s) + k(s', s') - 2 k(s, s') [S, S] of a kernel k [S, S]: twice the reduced MICo distance."""
     return -2 * reduced(k)
 
 
@@ -115,7 +117,7 @@ METRICS: dict[str, Callable[[FiniteMDP, Array, float], Array]] = {
         np.maximum(kernel_distance(kernel(mdp, policy, tolerance=tolerance)), 0)
     ),
 }
-"""Exact metrics by name, each of (mdp, policy, tolerance) at c_R = 1. "kernel" is the root of `kernel_distance`."""
+"""Exact metrics by name: functions of (mdp, policy, tolerance), c_R = 1. "kernel" is the root of `kernel_distance`."""
 
 
 def metric(name: str, mdp: FiniteMDP, policy: Array | None = None, *, tolerance: float = 1e-9) -> Array:

@@ -29,7 +29,7 @@ Operator = Callable[[Array], Array]
 
 
 def bisimulation_operator(mdp: FiniteMDP, c_R: float = 1.0) -> Operator:
-    """eq:bisim_operator: max over actions of c_R |r - r'| + gamma W_d(P, P'), on symmetric d [S, S]."""
+    """Return eq:bisim_operator: max over actions of c_R |r - r'| + gamma W_d(P, P'), on symmetric d [S, S]."""
     gap = check_weight(c_R) * np.abs(mdp.reward[:, None] - mdp.reward[None])  # [S, S, A]
 
     def apply(d: Array) -> Array:
@@ -41,7 +41,7 @@ def bisimulation_operator(mdp: FiniteMDP, c_R: float = 1.0) -> Operator:
 
 
 def policy_bisimulation_operator(mdp: FiniteMDP, policy: Array, c_R: float = 1.0) -> Operator:
-    """DBC's on-policy counterpart: c_R |r^pi - r^pi'| + gamma W_d(P^pi, P^pi')."""
+    """Return DBC's on-policy version of the operator: c_R |r^pi - r^pi'| + gamma W_d(P^pi, P^pi')."""
     transition, reward = mdp.under(policy)
     gap = check_weight(c_R) * np.abs(reward[:, None] - reward)
 
@@ -53,7 +53,7 @@ def policy_bisimulation_operator(mdp: FiniteMDP, policy: Array, c_R: float = 1.0
 
 
 def mico_operator(mdp: FiniteMDP, policy: Array, c_R: float = 1.0) -> Operator:
-    """eq:mico_operator: c_R |r^pi - r^pi'| + gamma E[U(next, next')], next states independent."""
+    """Return eq:mico_operator: c_R |r^pi - r^pi'| + gamma E[U(next, next')], with independent next states."""
     transition, reward = mdp.under(policy)
     gap = check_weight(c_R) * np.abs(reward[:, None] - reward)
 
@@ -84,28 +84,28 @@ def fixed_point(
 
 
 def bisimulation(mdp: FiniteMDP, *, c_R: float = 1.0, tolerance: float = 1e-9) -> Array:
-    """The bisimulation metric [S, S], with the max over actions."""
+    """Return the bisimulation metric [S, S], with the max over actions."""
     return from_zero(bisimulation_operator(mdp, c_R), mdp, tolerance)
 
 
 def policy_bisimulation(mdp: FiniteMDP, policy: Array, *, c_R: float = 1.0, tolerance: float = 1e-9) -> Array:
-    """The on-policy bisimulation metric [S, S]."""
+    """Return the on-policy bisimulation metric [S, S]."""
     return from_zero(policy_bisimulation_operator(mdp, policy, c_R), mdp, tolerance)
 
 
 def mico(mdp: FiniteMDP, policy: Array, *, c_R: float = 1.0, tolerance: float = 1e-9) -> Array:
-    """The MICo distance U^pi [S, S]; its diagonal need not be zero."""
+    """Return the MICo distance U^pi [S, S]. Its diagonal may be nonzero."""
     return from_zero(mico_operator(mdp, policy, c_R), mdp, tolerance)
 
 
 def reduced(U: Array) -> Array:
-    """The reduced form [S, S]: U(s, s') - (U(s, s) + U(s', s')) / 2."""
+    """Return the reduced form [S, S]: U(s, s') - (U(s, s) + U(s', s')) / 2."""
     self_distance = np.diagonal(U)
     return np.asarray(U - (self_distance[:, None] + self_distance) / 2)
 
 
 def from_zero(operator: Operator, mdp: FiniteMDP, tolerance: float) -> Array:
-    """The fixed point [S, S] of a gamma-contraction, iterated from 0."""
+    """Return the fixed point [S, S] of a gamma-contraction, iterated from 0."""
     return fixed_point(operator, np.zeros((mdp.n_states, mdp.n_states)), mdp.gamma, tolerance=tolerance)
 
 
@@ -119,7 +119,7 @@ def _all_wasserstein(transition: Array, d: Array) -> Array:
 
 
 def check_weight(c_R: float) -> float:
-    """Return c_R. Raises ConfigError unless it is finite and at least 0."""
+    """Return c_R. Raise ConfigError unless it is finite and at least 0."""
     if not isinstance(c_R, (int, float)) or not 0 <= c_R < float("inf"):
         raise ConfigError(f"c_R must be a finite number of at least 0, got {c_R!r}")
     return c_R

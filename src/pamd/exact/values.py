@@ -11,9 +11,10 @@ __all__ = ["action_value", "advantage_gap", "expected_gap", "value_difference_op
 
 
 def value_difference_operator(mdp: FiniteMDP, policy: Array, c_R: float = 1.0) -> Operator:
-    """c_R (r^pi - r^pi') + gamma E[Delta(next, next')] on differences [S, S]: the signed version of MICo's operator.
+    """Return the operator c_R (r^pi - r^pi') + gamma E[Delta(next, next')] on differences [S, S].
 
-    It is a gamma-contraction with fixed point c_R (V - V'), so |V - V'| is at most MICo's distance.
+    It is the signed version of MICo's operator, and a gamma-contraction with fixed point c_R (V - V'). Therefore,
+    c_R |V - V'| is at most MICo's distance.
     """
     transition, reward = mdp.under(policy)
     difference = check_weight(c_R) * (reward[:, None] - reward)
@@ -26,19 +27,19 @@ def value_difference_operator(mdp: FiniteMDP, policy: Array, c_R: float = 1.0) -
 
 
 def value_gap(mdp: FiniteMDP, policy: Array, *, c_R: float = 1.0, tolerance: float = 1e-9) -> Array:
-    """c_R |V(s) - V(s')| [S, S]."""
+    """Return c_R |V(s) - V(s')| [S, S]."""
     return np.abs(from_zero(value_difference_operator(mdp, policy, c_R), mdp, tolerance))
 
 
 def action_value(mdp: FiniteMDP, value: Array) -> Array:
-    """Q [S, A] of a value function [S]: r + gamma E[V(next)]."""
+    """Return Q [S, A] of a value function [S]: r + gamma E[V(next)]."""
     return np.asarray(mdp.reward + mdp.gamma * mdp.transition @ value)
 
 
 def advantage_gap(mdp: FiniteMDP, policy: Array, *, c_R: float = 1.0, tolerance: float = 1e-9) -> Array:
-    """c_R E|A(s, a) - A(s', a')| [S, S], the actions drawn from the policy in each state.
+    """Return c_R E|A(s, a) - A(s', a')| [S, S], with actions drawn from the policy in each state.
 
-    The diagonal is above 0 if the policy is random and its actions differ in value.
+    The diagonal is positive if the policy is stochastic and its actions have different values.
     """
     difference = from_zero(value_difference_operator(mdp, policy), mdp, tolerance)
     # Advantages do not change if a constant is added to V, so the differences to one state can be used as V.
@@ -49,6 +50,6 @@ def advantage_gap(mdp: FiniteMDP, policy: Array, *, c_R: float = 1.0, tolerance:
 
 
 def expected_gap(x: Array, policy: Array) -> Array:
-    """E|x(s, a) - x(s', a')| [S, S] of x [S, A], the actions drawn independently from the policy [S, A]."""
+    """Return E|x(s, a) - x(s', a')| [S, S] of x [S, A], with actions drawn independently from the policy [S, A]."""
     gaps = np.abs(x[:, None, :, None] - x[None, :, None, :])  # [S, S, A, A]
     return np.asarray(np.einsum("sa,tb,stab->st", policy, policy, gaps))

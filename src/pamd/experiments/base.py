@@ -1,4 +1,4 @@
-"""The definition of an experiment, which trains arms or computes a table at three scales, and the registry."""
+"""Experiments and their registry. An experiment trains arms or computes a table at one of three scales."""
 
 from __future__ import annotations
 
@@ -41,19 +41,19 @@ SCALES = {
 
 @dataclass(frozen=True)
 class Arm:
-    """One curve: a method on a task. Its runs differ only by their seed."""
+    """A method on a task, shown as one curve. Its runs differ only in their seed."""
 
     task: str
     method: str
     decisions: int
     """The budget in the paper."""
     variant: str = ""
-    """A short description of `settings`, which becomes part of the run's method name."""
+    """A short description of `settings` or `options`, which becomes part of the run's method name."""
     settings: tuple[str, ...] = ()
     options: Mapping[str, Any] = field(default_factory=dict)
     """Additional arguments of `pamd.configure`."""
     scale: str | None = None
-    """A fixed network scale and budget that are used at all scales except smoke."""
+    """A fixed network scale. If set, it and `decisions` are used at all scales except smoke."""
     released: Mapping[str, Any] = field(default_factory=dict)
     """Options that override `options` at fidelity `released`."""
 
@@ -63,14 +63,14 @@ class Arm:
 
 
 class Labelled(NamedTuple):
-    """A run of an experiment."""
+    """A run of an experiment and its label."""
 
     label: str
     config: TrainConfig
 
 
 After = Callable[[str, Sequence[tuple[str, Path]]], Path]
-"""A diagnostic of finished runs: (scale, [(label, run directory)]) -> the directory of its files."""
+"""A diagnostic of finished runs: (scale, [(label, run directory)]) -> the directory of the diagnostic's files."""
 
 
 @dataclass(frozen=True)
@@ -84,14 +84,14 @@ class Experiment:
     published: str | None = None
     """The name of the paper's numbers; None if there are none."""
     benchmark: str | None = None
-    """A benchmark whose table is the artefact (`pamd bench NAME`)."""
+    """A benchmark that creates the table (`pamd bench NAME`)."""
     compute: Callable[[str], Table] | None = None
     """A function that computes the table at a scale."""
     after: After | None = None
     seeds: int | None = None
     """The number of seeds at all scales except smoke; None uses the number of the scale."""
     claims: tuple[Claim, ...] = ()
-    """The claims that its runs test."""
+    """The claims that the runs test."""
     needs_replay: bool = False
     """Whether `after` reads the replay of finished runs."""
 
@@ -111,9 +111,9 @@ class Experiment:
         methods: Sequence[str] = (),
         **given: Any,
     ) -> list[Labelled]:
-        """Return its runs. All arms of the first seed come first, so that an unfinished sweep already compares them.
+        """Return the runs. All arms of the first seed come first, so that an unfinished sweep can already compare them.
 
-        `seeds` replaces the scale's seeds 0 to n-1. `tasks` and `methods` select arms by task and label. `given` are
+        `seeds` replaces the default seeds 0 to n-1. `tasks` and `methods` select arms by task and label. `given` are
         arguments of `pamd.configure`; None keeps the default.
         """
         setting = SCALES.get(scale)
@@ -132,7 +132,7 @@ class Experiment:
                 for arm in chosen
             ]
         except ConfigError as error:
-            raise ConfigError(f"experiment {self.name!r} cannot be built here: {error}") from None
+            raise ConfigError(f"experiment {self.name!r} cannot be built on this machine: {error}") from None
 
 
 def arms(budgets: Mapping[str, int], *methods: str, **fields: Any) -> tuple[Arm, ...]:

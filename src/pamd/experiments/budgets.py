@@ -13,7 +13,7 @@ BISIMULATION = {
 """tab:dbc_det_comparison."""
 
 INDEPENDENT = {
-    "acrobot_swingup": 2_000_000,  # The published 237 is read at this point of fig:result1.
+    "acrobot_swingup": 2_000_000,  # The published 237 was read at this point of fig:result1.
     "cheetah_run": 1_000_000,
     "hopper_hop": 1_000_000,
     "point_mass_easy": 500_000,  # The end of the axis in fig:result1.

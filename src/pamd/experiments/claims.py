@@ -1,4 +1,4 @@
-"""The paper's claims and ours as comparisons of arms, stated before their runs start."""
+"""The paper's claims and our own as comparisons of arms. They are stated before the runs start."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ __all__ = ["CLAIMS", "Claim", "Pair"]
 
 @dataclass(frozen=True)
 class Pair:
-    """Two arms whose difference answers a claim: positive where the claim holds."""
+    """Two arms whose difference decides a claim. The difference is positive if the claim holds."""
 
     better: str
     worse: str
@@ -17,7 +17,7 @@ class Pair:
 
 @dataclass(frozen=True)
 class Claim:
-    """A claim, and the comparisons that decide it on every rung where both arms ran."""
+    """A claim and the comparisons that decide it on every rung that has runs of both arms."""
 
     name: str
     says: str

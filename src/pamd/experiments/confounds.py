@@ -1,4 +1,4 @@
-"""Confounds of the paper's comparison: four differences that accompany the comparator, and two simpler baselines.
+"""Confounds of the paper's comparison: four differences besides the comparator, and two simpler baselines.
 
 The task is cheetah_run, which both operator families share at the same action repeat. Each arm changes one thing.
 """
@@ -15,7 +15,7 @@ _SMALL_REWARD = ("method.operator.options.c_R=1-gamma",)
 
 
 def _arm(method: str, variant: str = "", settings: tuple[str, ...] = (), schedule: str = "joint") -> Arm:
-    # Every arm sets its schedule: the scales have different defaults.
+    # Every arm sets its schedule because the scales have different defaults.
     return Arm(_TASK, method, _DECISIONS, variant, settings, {"schedule": schedule})
 
 

@@ -1,4 +1,4 @@
-"""fig:result2: learning curves above, the residual-fitting diagnostic below."""
+"""fig:result2: learning curves (top) and the residual-fitting diagnostic (bottom)."""
 
 from __future__ import annotations
 
@@ -17,12 +17,15 @@ RESIDUAL: dict[str, dict[str, Any]] = {
     "cpu": {"preset": "quick", "seeds": 4},
     "smoke": {"preset": "quick", "seeds": 1, "steps": 20, "pairs": 32},
 }
-"""The diagnostic at each scale."""
+"""The arguments of the diagnostic at each scale."""
 
 
 def residual(scale: str, runs: Sequence[tuple[str, Path]]) -> Path:
-    """Fit PAMD and the MLP to their fixed points on the replay of the first SimSR run, encoder frozen and trained."""
-    from pamd import diagnostics  # Imported here, because listing experiments must not import torch.
+    """Fit PAMD and the MLP to their fixed points on the replay of the first SimSR run.
+
+    Each distance is fitted once with a frozen encoder and once with a trainable encoder.
+    """
+    from pamd import diagnostics  # Imported here because listing experiments must not import torch.
 
     source = next(path for label, path in runs if label == "simsr")
     if not (source / "replay").is_dir():

@@ -1,4 +1,4 @@
-"""lem:spectral_sandwich: check that the values of PAMD are within the lemma's bounds, and how tight the bounds are."""
+"""lem:spectral_sandwich: check that the values of PAMD are within the lemma's bounds and how tight the bounds are."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ __all__ = ["EXPERIMENT", "check"]
 DIMENSION = 50
 PAIRS = {"paper": 100_000, "cpu": 20_000, "smoke": 500}
 SPREADS = (1e-3, 1.0, 1e2)
-"""The spread of the latents: close together, of unit size, and far apart."""
+"""The standard deviations of the latents: close together, unit scale, and far apart."""
 
 
 def check(scale: str) -> Table:
-    """Evaluate PAMD with initial weights and with ten times larger weights on random pairs."""
+    """Evaluate PAMD on random pairs with the initial weights and with weights that are ten times larger."""
     rows = [_row(spread, gain, PAIRS[scale]) for gain in (1.0, 10.0) for spread in SPREADS]
     notes = (
         f"Latent dimension {DIMENSION}, {PAIRS[scale]:,} random pairs per row, float64; gain: factor on all weights.",

@@ -1,4 +1,4 @@
-"""The claims at the paper's scale and budgets: years on two cores, so it runs only if `--rung paper` asks for it."""
+"""The claims at the paper's scale and budgets. This takes years on two cores, so it runs only with `--rung paper`."""
 
 from __future__ import annotations
 

@@ -16,7 +16,7 @@ VIDEO = ("sac", "deepmdp", "dbc-det", "dbc-det+pamd")
 
 
 _PLANNED = "learner.layer_norm=false"
-"""The scale had no LayerNorm in actor and critic when these runs were planned and made."""
+"""The scale had no LayerNorm in the actor and critic when these runs were planned and trained."""
 
 
 def _arm(task: str, method: str, variant: str = "", *settings: str, **options: str) -> Arm:

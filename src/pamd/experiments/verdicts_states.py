@@ -1,4 +1,4 @@
-"""The claims on states with noise: no convolutions, so that a run takes minutes and seeds are affordable."""
+"""The claims on states with noise. Without convolutions, a run takes minutes, so more seeds are affordable."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from pamd.experiments.claims import CLAIMS
 __all__ = ["EXPERIMENT"]
 
 DECISIONS, ACTION_REPEAT = 8_000, 8
-"""Fewer and longer decisions than the paper's: an episode is learned sooner."""
+"""Decisions are fewer and longer than in the paper, so that a task is learned sooner."""
 TASKS = ("cartpole_swingup", "ball_in_cup_catch", "finger_spin", "walker_stand")
 EXTRA_TASKS = ("cartpole_swingup", "ball_in_cup_catch")
-"""The tasks of the arms that only C7 reads."""
+"""The tasks of the arms that only the C7 claims use."""
 _SMALL = (
     "env.noise.coordinates=8",
     "env.noise.deviation=1",

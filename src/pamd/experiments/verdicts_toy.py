@@ -1,4 +1,4 @@
-"""The claims on the numpy task from pixels, plain and with distracting pixels: every distance."""
+"""The claims on the NumPy toy task from pixels for every distance, with and without distracting pixels."""
 
 from __future__ import annotations
 

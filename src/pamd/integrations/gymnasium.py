@@ -20,7 +20,7 @@ __all__ = ["make_registered", "register"]
 
 
 def make_registered(task: str, render_mode: str | None = "rgb_array", **options: Any) -> Episodes:
-    """The entry point for `gymnasium.make`. `options` are those of `pamd.make_env`."""
+    """Make the environment of a task for `gymnasium.make`. `options` are those of `pamd.make_env`."""
     if render_mode not in (None, "rgb_array"):
         raise ConfigError(f"environment {task!r}: render_mode must be 'rgb_array', got {render_mode!r}")
     return make_env(task, **options)

@@ -36,4 +36,4 @@ def check_representation(who: str, representation: Representation) -> None:
             " does not hold; use a method with operator 'independent', or train with pamd.Agent"
         )
     if not any(p.requires_grad for p in representation.encoder.parameters()):
-        raise ConfigError(f"{who}: the representation's encoder has no parameters that the metric could shape")
+        raise ConfigError(f"{who}: the representation's encoder has no trainable parameters")

@@ -50,7 +50,7 @@ class LatentNet(ModuleWithVectorOutput):
             self.__dict__["encoder"] = encoder
 
     def forward(self, obs: Any, state: Any = None, info: Any = None) -> tuple[Tensor, Any]:
-        """obs: [B, ...], an array or a tensor."""
+        """Return the latents of obs [B, ...], an array or a tensor, and the unchanged state."""
         with torch.set_grad_enabled(self.gradient and torch.is_grad_enabled()):
             z: Tensor = self.encoder(_tensor(obs, self.encoder))
         return z, state
@@ -122,7 +122,7 @@ class MetricOffPolicyWrapper(OffPolicyWrapperAlgorithm):
 
 
 def _tensor(values: Any, encoder: nn.Module) -> Tensor:
-    """Move an array or tensor to the encoder's device. uint8 is kept; other types become float32."""
+    """Move an array or tensor to the encoder's device. uint8 is kept; other types become the encoder's type."""
     if isinstance(values, Batch):
         raise ConfigError(
             "MetricOffPolicyWrapper does not support dict observations: which part of them the metric should read is"
@@ -163,7 +163,7 @@ def _check_algorithm(algorithm: OffPolicyAlgorithm, representation: Representati
         if isinstance(net, LatentNet) and id(net) not in slow and net.encoder is not representation.encoder:
             raise ConfigError(
                 f"{name} reads a copy of the encoder, or another one, which the metric would not shape (SAC copies its"
-                " critic where critic2 is not given); pass a network with LatentNet(representation)"
+                " critic if critic2 is not given); pass a network with LatentNet(representation)"
             )
 
 

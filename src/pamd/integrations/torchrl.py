@@ -25,7 +25,7 @@ __all__ = ["MetricLoss"]
 
 _TERMS = ("metric", "transition", "reward")
 _PADDING = ("collector", "mask")
-"""The key of TorchRL's mask of rows that are not padding."""
+"""The key of TorchRL's padding mask, which is True for rows that are not padding."""
 
 
 class MetricLoss(LossModule):
@@ -37,7 +37,7 @@ class MetricLoss(LossModule):
 
     Args:
         representation: the representation, which owns the encoder. No network of another loss may contain the encoder.
-        beside: the other losses, which read the latents. Their networks are checked for copies of the encoder.
+        beside: the other losses, which read the latents. Raises ConfigError if their networks contain the encoder.
         generator: the generator for pairs and noise; by default torch's global generator.
     """
 
@@ -86,7 +86,7 @@ class MetricLoss(LossModule):
     def encode(self, tensordict: TensorDictBase) -> TensorDictBase:
         """Add latents to `tensordict`. Only the latents of the states have a gradient.
 
-        The latents of next states are from the "ema" copy of the encoder if the representation has one.
+        The latents of next states come from the "ema" copy of the encoder if the representation has one.
         """
         keys, rep, flat = self.tensor_keys, self.representation, tensordict.reshape(-1)
         rep.encoder.observe(self._reward(flat))
@@ -203,6 +203,6 @@ def _check_networks(representation: Representation, loss: LossModule) -> None:
         if isinstance(network, nn.Module) and encoder & {id(p) for p in network.parameters()}:
             raise ConfigError(
                 f"{name} of {type(loss).__name__} contains the representation's encoder. A loss may train a copy of it"
-                " (SACLoss does, with parameters drawn anew); let the network read the latents that MetricLoss.encode"
+                " (SACLoss does, with new random parameters); let the network read the latents that MetricLoss.encode"
                 " writes"
             )

@@ -1,4 +1,4 @@
-"""Learners by name. A new file here is a new learner, with no other edit."""
+"""Learners by name. To add a learner, add a file here; no other edit is needed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Policies on an encoder's features: a head of their own, then a multilayer perceptron."""
+"""Policies on an encoder's features: their own head, then a multilayer perceptron."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from pamd.representation.latent_space import Normalise
 __all__ = ["LogProb", "PolicyNetwork", "Sampled", "squashed_gaussian"]
 
 LogProb = Literal["exact", "released"]
-"""The log-probability of a squashed action: exact, or by log(relu(1 - a^2) + 1e-6), which cannot fall below -13.8."""
+"""The log-probability of a squashed action: exact, or with log(relu(1 - a^2) + 1e-6), which cannot fall below -13.8."""
 
 LOG_STD_MIN, LOG_STD_MAX = -10.0, 2.0
 
 
 class PolicyNetwork(nn.Module):
-    """Features [B, F] -> [B, outputs], through latents of the actor's own."""
+    """A network from features [B, F] to [B, outputs], through the actor's own latents."""
 
     def __init__(
         self,
@@ -37,14 +37,14 @@ class PolicyNetwork(nn.Module):
     ) -> None:
         super().__init__()
         self.head = nn.Linear(feature_dim, latent_dim)
-        # No distance measures the actor's latents, so nothing would be gained from a ball.
+        # No distance measures the actor's latents, so a ball has no benefit.
         self.normalise = Normalise("layernorm" if space == "ball" else space, latent_dim)
         initialise(self.head)
         self.trunk = perceptron(latent_dim, hidden, outputs, layer_norm)
         initialise(self.trunk)
 
     def forward(self, features: Tensor) -> Tensor:
-        """[B, F] -> [B, outputs]"""
+        """Compute the outputs: [B, F] -> [B, outputs]."""
         output: Tensor = self.trunk(self.normalise(self.head(features)))
         return output
 
@@ -61,7 +61,7 @@ class Sampled(NamedTuple):
 
 
 def squashed_gaussian(output: Tensor, generator: torch.Generator | None, log_prob: LogProb = "exact") -> Sampled:
-    """A reparametrised sample of tanh of a diagonal Gaussian. output: [B, 2A], mean and raw log std."""
+    """Draw a reparametrized sample of tanh of a diagonal Gaussian. output: [B, 2A], the mean and raw log std."""
     mean, raw = output.chunk(2, dim=-1)
     log_std = LOG_STD_MIN + (LOG_STD_MAX - LOG_STD_MIN) / 2 * (torch.tanh(raw) + 1)
     noise = normal_like(mean, generator)
@@ -71,6 +71,6 @@ def squashed_gaussian(output: Tensor, generator: torch.Generator | None, log_pro
     if log_prob == "released":
         slope = torch.log(F.relu(1 - action.square()) + 1e-6)
     else:
-        # log(1 - tanh(u)^2), in the form that does not cancel for large u.
+        # log(1 - tanh(u)^2), in a form without cancellation for large u.
         slope = 2 * (math.log(2) - unbounded - F.softplus(-2 * unbounded))
     return Sampled(action, gaussian - slope.sum(-1), log_std)

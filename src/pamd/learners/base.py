@@ -1,4 +1,4 @@
-"""What a learner is: it acts on an encoder's features and learns values from its latents."""
+"""The base class of learners. A learner acts on an encoder's features and learns values from its latents."""
 
 from __future__ import annotations
 
@@ -34,28 +34,28 @@ def _no_augmentation() -> AugmentationPart:
 
 @dataclass(frozen=True)
 class LearnerConfig:
-    """What every learner has. A learner's own config adds its fields and may set other defaults."""
+    """The options of every learner. A learner's own config adds its fields and may change the defaults."""
 
     gamma: float = 0.99
     """Discount factor."""
     learning_rate: float = 1e-3
-    """Adam's learning rate, for every network: encoder and representation included."""
+    """Adam's learning rate for every network, including the encoder and the representation."""
     batch: int = 128
     """Transitions per update."""
     random_decisions: int = 1000
     """Decisions taken at random before the first update."""
     first_updates: int | None = None
-    """Updates at the last random decision, where learning begins; by default as many as the ratio gives."""
+    """Updates at the last random decision, when learning begins. The default follows `updates_per_decision`."""
     burst_every_update: bool = False
-    """Whether everything that has its turn every few updates has it at every one of `first_updates`."""
+    """Whether steps that normally run every few updates run at each of the `first_updates`."""
     updates_per_decision: float = 1.0
-    """Update ratio; 0.5 updates at every second decision, 2 twice at every decision."""
+    """Updates per decision: 0.5 is one update every second decision, 2 is two updates per decision."""
     n_step: int = 1
-    """Steps of the critic's return. The metric's target has its own (operator "n-step")."""
+    """Number of steps of the critic's return. The metric's target has its own (operator "n-step")."""
     augmentation: AugmentationPart = field(default_factory=_no_augmentation)
-    """What is done to observations before an update."""
+    """The augmentation of observations before an update."""
     layer_norm: bool = False
-    """Whether the hidden layers of actor and critic have LayerNorm."""
+    """Whether the hidden layers of the actor and the critic have LayerNorm."""
 
     def __post_init__(self) -> None:
         for name in ("batch", "random_decisions", "n_step"):
@@ -67,7 +67,7 @@ class LearnerConfig:
             raise ConfigError(f"learner: gamma must lie in [0, 1), got {self.gamma}")
 
     def updates_due(self, decisions: int) -> int:
-        """How many updates the decision number `decisions` brings."""
+        """Return the number of updates after decision number `decisions`."""
         past = decisions - self.random_decisions
         if past < 0:
             return 0
@@ -76,31 +76,31 @@ class LearnerConfig:
         return int((past + 1) * self.updates_per_decision) - int(past * self.updates_per_decision)
 
     def in_burst(self, updates: int) -> bool:
-        """Whether update number `updates`, counted from 1, skips no turn."""
+        """Return whether update number `updates`, counted from 1, is one of the first ones, which skip no step."""
         return self.burst_every_update and updates <= (self.first_updates or 0)
 
 
 class Step(NamedTuple):
-    """Where a run stands when a learner is asked: what its schedules depend on."""
+    """The progress of a run, on which a learner's schedules depend."""
 
     decisions: int
     """Decisions taken so far."""
     updates: int
-    """Updates made so far, the present one included."""
+    """Updates made so far, including the current one."""
 
 
 ConfigT = TypeVar("ConfigT", bound=LearnerConfig)
 
 
 class Learner(nn.Module, ABC, Generic[ConfigT]):
-    """Actor and critic on one encoder. A subclass is final; adding one is one file.
+    """An actor and a critic on one encoder. A subclass is final. A new learner is one new file.
 
     The critic's loss trains the encoder. The actor reads features or latents without gradient.
     """
 
     Config: ClassVar[type[Any]]
     latent_space: ClassVar[LatentSpace] = "layernorm"
-    """Where latents live when no method says so (method "none")."""
+    """The latent space if the method does not set one (method "none")."""
     slow_encoder: ClassVar[bool] = False
     """Whether `critic_loss` reads the slow copy of the encoder."""
 
@@ -111,35 +111,35 @@ class Learner(nn.Module, ABC, Generic[ConfigT]):
 
     @abstractmethod
     def make_optimisers(self) -> dict[str, torch.optim.Optimizer]:
-        """The optimisers that `improve` steps, by name. Called once, when the networks are on their device."""
+        """Return the optimizers that `improve` steps, by name. Called once, after the networks are on their device."""
 
     @abstractmethod
     def critic_parameters(self) -> Iterable[nn.Parameter]:
-        """What is trained together with the encoder."""
+        """Return the parameters that are trained together with the encoder."""
 
     @abstractmethod
     def act(self, features: Tensor, *, explore: bool, step: Step, generator: torch.Generator) -> Tensor:
-        """Actions [B, A] in [-1, 1] for features [B, F]: sampled to explore, else the policy's mode."""
+        """Return actions [B, A] in [-1, 1] for features [B, F]: sampled to explore, else the policy's mode."""
 
     @abstractmethod
     def value(self, features: Tensor, z: Tensor) -> Tensor:
-        """The value [B] of the policy's mode in states with features [B, F] and latents z [B, d]."""
+        """Return the value [B] of the policy's mode in states with features [B, F] and latents z [B, d]."""
 
     def action_value(self, z: Tensor, action: Tensor) -> Tensor:
-        """Optional hook, for operator "advantage": the value [B] of actions [B, A] at latents z [B, d]."""
-        raise NotImplementedError(f"learner {type(self).__name__} gives no values of actions")
+        """Return the value [B] of actions [B, A] at latents z [B, d]. Optional hook, for operator "advantage"."""
+        raise NotImplementedError(f"learner {type(self).__name__} has no action values")
 
     @abstractmethod
     def critic_loss(self, batch: Batch, latents: CachedLatents, step: Step, generator: torch.Generator) -> Loss:
-        """The critic's loss on `latents.z`, whose gradient reaches the encoder."""
+        """Return the critic's loss on `latents.z`. Its gradient reaches the encoder."""
 
     @abstractmethod
     def improve(self, latents: CachedLatents, step: Step, generator: torch.Generator) -> list[Loss]:
-        """Improve the policy on the latents as they stand: losses of the steps that were made."""
+        """Improve the policy on the current latents. Return the losses of the steps that were made."""
 
     @abstractmethod
     def follow(self, step: Step) -> None:
-        """Move the slow copies."""
+        """Update the slow copies."""
 
 
 LEARNERS: Registry[type[Learner[Any]]] = Registry("learner", "pamd.learners", with_config=True)

@@ -14,7 +14,7 @@ __all__ = ["Critic", "critic_loss"]
 
 
 class Critic(nn.Module):
-    """z [B, d], action [B, A] -> Q1, Q2 [B] each."""
+    """Two Q-functions: z [B, d], action [B, A] -> Q1, Q2 [B] each."""
 
     def __init__(self, latent_dim: int, action_dim: int, hidden: int, layer_norm: bool = False) -> None:
         super().__init__()
@@ -22,17 +22,17 @@ class Critic(nn.Module):
         initialise(self)
 
     def forward(self, z: Tensor, action: Tensor) -> tuple[Tensor, Tensor]:
-        """z: [B, d], action: [B, A] -> [B], [B]"""
+        """Compute both values: z [B, d], action [B, A] -> [B], [B]."""
         joined = torch.cat([z, action], dim=-1)
         return self.q1(joined).squeeze(-1), self.q2(joined).squeeze(-1)
 
     def lower(self, z: Tensor, action: Tensor) -> Tensor:
-        """The smaller of the two values: z [B, d], action [B, A] -> [B]."""
+        """Return the smaller of the two values: z [B, d], action [B, A] -> [B]."""
         return torch.minimum(*self(z, action))
 
 
 def critic_loss(critic: Critic, z: Tensor, action: Tensor, target: Tensor) -> Loss:
-    """Squared error of both Q-functions. z: [B, d], action: [B, A], target: [B]."""
+    """Return the sum of the mean squared errors of both Q-functions. z: [B, d], action: [B, A], target: [B]."""
     q1, q2 = critic(z, action)
     loss = F.mse_loss(q1, target) + F.mse_loss(q2, target)
     return Loss(loss, {"critic_loss": loss.detach(), "q_mean": q1.detach().mean()})

@@ -29,30 +29,30 @@ def _random_shift() -> AugmentationPart:
 
 @dataclass(frozen=True)
 class DrqV2Config(LearnerConfig):
-    """DrQ-v2's options; defaults are its publication's."""
+    """The options of DrQ-v2. The defaults are those of its publication."""
 
     learning_rate: float = 1e-4
-    """Adam's learning rate, for every network."""
+    """Adam's learning rate for every network."""
     batch: int = 256
     """Transitions per update."""
     random_decisions: int = 2000
     """Decisions taken at random before the first update."""
     updates_per_decision: float = 0.5
-    """Update ratio."""
+    """Updates per decision."""
     n_step: int = 3
-    """Steps of the critic's return."""
+    """Number of steps of the critic's return."""
     augmentation: AugmentationPart = field(default_factory=_random_shift)
-    """What is done to observations before an update."""
+    """The augmentation of observations before an update."""
     hidden: int = 1024
-    """Units of the hidden layers of actor and critic."""
+    """Units of each hidden layer of the actor and the critic."""
     critic_tau: float = 0.01
-    """Rate at which the target critic follows."""
+    """Rate at which the target critic follows the critic."""
     noise: tuple[float, float] = (1.0, 0.1)
-    """Standard deviation of the exploration noise, first and last."""
+    """Initial and final standard deviation of the exploration noise."""
     noise_decisions: int = 100_000
-    """Decisions over which the noise falls, linearly."""
+    """Number of decisions over which the noise decreases linearly."""
     noise_clip: float = 0.3
-    """Largest noise on actions inside the losses."""
+    """Largest absolute noise on actions in the losses."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -77,7 +77,7 @@ class DrqV2(Learner[DrqV2Config]):
         self.critic = Critic(d, action_dim, config.hidden, config.layer_norm)
         self.actor = PolicyNetwork(encoder.feature_dim, d, space, config.hidden, action_dim, config.layer_norm)
         self.target_critic = slow_copy(self.critic)
-        # In a tuple, so that the encoder is not a part of this module: the representation owns it.
+        # A tuple, so that the encoder is not a submodule of this module: the representation owns it.
         self._head_of = (encoder,)
         self.target_head = slow_copy(encoder.head_modules())
 
@@ -88,7 +88,7 @@ class DrqV2(Learner[DrqV2Config]):
         return self.critic.parameters()
 
     def noise_at(self, step: Step) -> float:
-        """The standard deviation of the noise on actions."""
+        """Return the standard deviation of the noise on actions."""
         first, last = self.config.noise
         return first + (last - first) * min(1.0, step.decisions / self.config.noise_decisions)
 
@@ -125,7 +125,7 @@ class DrqV2(Learner[DrqV2Config]):
         follow(self.target_head, encoder.head_modules(), self.config.critic_tau)
 
     def _smoothed(self, features: Tensor, step: Step, generator: torch.Generator) -> Tensor:
-        """The policy's action [B, A] under clipped noise; its gradient passes the bounds of the action."""
+        """Return the policy's action [B, A] with clipped noise. The gradient passes through the clamp to [-1, 1]."""
         mean = torch.tanh(self.actor(features))
         clip = self.config.noise_clip
         action = mean + (self.noise_at(step) * normal_like(mean, generator)).clamp(-clip, clip)

@@ -8,9 +8,9 @@ __all__ = ["perceptron"]
 
 
 def perceptron(inputs: int, hidden: int, outputs: int, layer_norm: bool) -> nn.Sequential:
-    """[B, inputs] -> [B, outputs], through two hidden layers with ReLU.
+    """Return a network [B, inputs] -> [B, outputs] with two hidden layers and ReLU.
 
-    With `layer_norm` each hidden layer is normalized before its ReLU. More units then stay active at large learning
+    With `layer_norm`, each hidden layer is normalized before its ReLU. More units then stay active at large learning
     rates.
     """
     layers: list[nn.Module] = []

@@ -24,18 +24,18 @@ __all__ = ["Sac", "SacConfig"]
 
 @dataclass(frozen=True)
 class SacConfig(LearnerConfig):
-    """SAC's options; defaults are the paper's."""
+    """The options of SAC. The defaults are those of the paper."""
 
     hidden: int = 256
-    """Units of the hidden layers of actor and critic."""
+    """Units of each hidden layer of the actor and the critic."""
     critic_tau: float = 0.005
-    """Rate at which the target critic follows."""
+    """Rate at which the target critic follows the critic."""
     actor_every: int = 2
-    """Updates between two steps of actor and temperature."""
+    """Updates between two steps of the actor and the temperature."""
     follow_every: int = 2
     """Updates between two steps of the target critic."""
     schedule_offset: int = 0
-    """Added to the updates before they are compared with `actor_every` and `follow_every`."""
+    """Added to the update count before the comparison with `actor_every` and `follow_every`."""
     log_prob: LogProb = "exact"
     """How the log-probability of a squashed action is computed."""
     temperature: float = 0.1
@@ -61,13 +61,13 @@ class SacConfig(LearnerConfig):
         )
 
     def due(self, every: int, updates: int) -> bool:
-        """Whether update number `updates`, counted from 1, has the turn that comes every `every` updates."""
+        """Return whether a step that runs every `every` updates runs at update number `updates`, counted from 1."""
         return self.in_burst(updates) or (updates + self.schedule_offset) % every == 0
 
 
 @LEARNERS.register("sac")
 class Sac(Learner[SacConfig]):
-    """The target critic reads the slow encoder; actor and critic share the encoder's trunk."""
+    """The target critic reads the slow encoder. The actor and the critic share the encoder's trunk."""
 
     Config = SacConfig
     slow_encoder = True
@@ -112,12 +112,12 @@ class Sac(Learner[SacConfig]):
             return []
         actor, log_prob = self.actor_loss(latents.fixed_features, latents.actor_z, generator)
         temperature = self.temperature_loss(log_prob)
-        # Neither loss has a gradient for what the other trains, so one backward pass gives both.
+        # Neither loss has a gradient for the other's parameters, so one backward pass serves both.
         descend([actor, temperature], [self.optimisers["actor"], self.optimisers["temperature"]])
         return [actor, temperature]
 
     def actor_loss(self, features: Tensor, z: Tensor, generator: torch.Generator) -> tuple[Loss, Tensor]:
-        """alpha log pi(a|s) - min Q(s, a), and log pi [B]. features [B, F] and z [B, d] carry no gradient."""
+        """Return alpha log pi(a|s) - min Q(s, a), and log pi [B]. features [B, F] and z [B, d] carry no gradient."""
         action, log_prob, log_std = self._sample(features, generator)
         loss = (self.log_temperature.exp().detach() * log_prob - self.critic.lower(z, action)).mean()
         entropy = -log_prob.detach().mean()
@@ -125,17 +125,17 @@ class Sac(Learner[SacConfig]):
         return Loss(loss, metrics), log_prob.detach()
 
     def temperature_loss(self, log_prob: Tensor) -> Loss:
-        """alpha * (entropy - target) of log_prob [B], in which only alpha is learned. The target entropy is -A."""
+        """Return alpha * (entropy - target) for log_prob [B]. Only alpha is learned. The target entropy is -A."""
         temperature = self.log_temperature.exp()
         loss = temperature * (-log_prob + self.action_dim).mean()
         return Loss(loss, {"temperature": temperature.detach()})
 
     def _sample(self, features: Tensor, generator: torch.Generator) -> Sampled:
-        """Actions of the policy in states with features [B, F]."""
+        """Sample actions of the policy in states with features [B, F]."""
         return squashed_gaussian(self.actor(features), generator, self.config.log_prob)
 
     def _mode(self, features: Tensor) -> Tensor:
-        """The policy's mode: [B, F] -> [B, A]."""
+        """Return the policy's mode: [B, F] -> [B, A]."""
         return torch.tanh(self.actor(features).chunk(2, dim=-1)[0])
 
     def follow(self, step: Step) -> None:

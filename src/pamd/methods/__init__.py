@@ -1,4 +1,4 @@
-"""Methods as data, and their names: "simsr+pamd" at a fidelity is a `Method` record."""
+"""Methods as data, and their names. A name such as "simsr+pamd" and a fidelity give a `Method` record."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The family as one table: what each method compares, with which target, where, and who introduced it."""
+"""The table of all methods, with the comparator, target, latent space, model, reward head and source of each."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ COLUMNS = ("method", "comparator", "target", "latent space", "model", "reward he
 
 
 def family(fidelity: Fidelity = "paper", *, every: bool = False) -> Table:
-    """One row for each pipeline and its PAMD version; with `every`, for each pipeline+distance."""
+    """Return a table with one row per pipeline and PAMD version; with `every`, also one per pipeline+distance."""
     chosen = names() if every else [name for pipeline in PIPELINES for name in _with_pamd(pipeline)]
     return Table("family", f"The family, fidelity {fidelity}", COLUMNS, [_row(name, fidelity) for name in chosen])
 
 
 def _with_pamd(pipeline: str) -> list[str]:
-    """The pipeline, and its PAMD version where there is one."""
+    """Return the pipeline, and its PAMD version if there is one."""
     try:
         method(f"{pipeline}+pamd")
     except ConfigError:
@@ -45,7 +45,7 @@ def _row(name: str, fidelity: Fidelity) -> list[str | None]:
 
 
 def _target(operator: Part) -> str:
-    """The operator with the options that are not its defaults."""
+    """Return the operator's name and the options that differ from its defaults."""
     default = operator.cls.Config()
     own = [f.name for f in dataclasses.fields(default) if getattr(operator.options, f.name) != getattr(default, f.name)]
     return " ".join([operator.name, *(f"{name}={getattr(operator.options, name)}" for name in own)])

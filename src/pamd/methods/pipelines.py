@@ -1,7 +1,8 @@
 """The named methods and their fidelity, as data. `pipeline+distance` replaces the comparator of `pipeline`.
 
-`paper` follows the text and, where the text is silent, the released code. `released` follows the released code.
-docs/fidelity.md lists every difference, and the two names that change more than their comparator.
+`paper` follows the paper's text. If the text does not specify a detail, it follows the released code. `released`
+follows the released code. docs/fidelity.md lists every difference, and the two names that change more than the
+comparator.
 """
 
 from __future__ import annotations
@@ -21,29 +22,29 @@ from pamd.objective import Objective
 __all__ = ["LIST_METHODS", "PIPELINES", "STEP_OFFSET", "Fidelity", "Side", "method", "names", "side"]
 
 LIST_METHODS = "pamd list methods --all"
-"""The command that prints every name."""
+"""The command that prints every method name."""
 
 Fidelity = Literal["paper", "released"]
 Side = Literal["dbc", "independent"]
-"""Which of the two released code bases a pipeline belongs to: DBC's, or that of MICo and SimSR."""
+"""The released code base of a pipeline: DBC's, or that of MICo and SimSR."""
 
 STEP_OFFSET = 999
-"""Released schedules read the step, from 0, and their first update is at step 1000: update u is at step u + 999."""
+"""Released schedules count steps from 0. Their first update is at step 1000, so update u is at step u + 999."""
 
 
 class Pipeline(NamedTuple):
-    """A method without its comparator's name: how its record is built, and where its released code is."""
+    """A method without its comparator's name: how to build its record, and its released code base."""
 
     build: Callable[[Fidelity], Method]
     side: Side
     cites: str
-    """Where the method comes from."""
+    """The source of the method."""
 
 
 def _dbc_side(fidelity: Fidelity, **fields: Any) -> Method:
-    """What the DBC side shares: LayerNorm latents, reward decoder, half the metric loss.
+    """Build a method with the settings of the DBC side: LayerNorm latents, reward decoder, half the metric loss.
 
-    The paper does not say how sigma is bounded and how the models are initialized: it follows the released code.
+    The paper does not say how sigma is bounded or how the models are initialized. Both follow the released code.
     """
     released = fidelity == "released"
     common: dict[str, Any] = {
@@ -59,7 +60,7 @@ def _dbc_side(fidelity: Fidelity, **fields: Any) -> Method:
 
 
 def _independent_side(fidelity: Fidelity, **fields: Any) -> Method:
-    """What the MICo/SimSR side shares."""
+    """Build a method with the settings of the MICo/SimSR side."""
     released = fidelity == "released"
     common: dict[str, Any] = {
         "fidelity": fidelity,
@@ -103,9 +104,9 @@ def _dbc_det(fidelity: Fidelity) -> Method:
 
 
 def _dbc_unit(fidelity: Fidelity) -> Method:
-    """`dbc-det` with a reward weight of 1 - gamma: for rewards in [0, 1] every target is in [0, 1].
+    """Build `dbc-det` with a reward weight of 1 - gamma. For rewards in [0, 1], every target is then in [0, 1].
 
-    A trace-normalized distance can reach such targets. docs/evidence.md compares it with `dbc-det`.
+    A trace-normalized distance can reach such targets. docs/evidence.md compares this method with `dbc-det`.
     """
     made = _dbc_det(fidelity)
     assert made.operator is not None
@@ -134,7 +135,7 @@ def _simsr(fidelity: Fidelity) -> Method:
         name="simsr",
         distance=DistancePart("cosine", {"normalised": not released}),
         operator=OperatorPart("independent", {"next_latents": "model"}),
-        # The paper pairs states by one permutation. Released SimSR regresses all B x B pairs.
+        # The paper pairs states by one permutation. Released SimSR uses all B x B pairs.
         objective=Objective(
             pairing="all" if released else "permutation", regression="smooth-l1" if released else "mse"
         ),
@@ -144,12 +145,12 @@ def _simsr(fidelity: Fidelity) -> Method:
 
 
 def _zp(fidelity: Fidelity) -> Method:
-    """Self-prediction alone: `deepmdp` without its reward decoder."""
+    """Build self-prediction alone: `deepmdp` without its reward decoder."""
     return _dbc_side(fidelity, name="zp", transition="deterministic", reward_decoder=False)
 
 
 def _dbc_normed(fidelity: Fidelity) -> Method:
-    """`dbc` in a ball that its targets fit into. The ball's norm, the comparator and W2's ground metric are all l2."""
+    """Build `dbc` in a ball that can hold its targets. The ball, the comparator and W2's ground metric all use l2."""
     gap = "smooth-l1" if fidelity == "released" else "abs"
     return _dbc_side(
         fidelity,
@@ -193,10 +194,10 @@ PIPELINES: dict[str, Pipeline] = {
 
 
 def method(name: str, fidelity: Fidelity = "paper", *, settings: Sequence[str] = (), **fields: Any) -> Method:
-    """The method called `name`: "pipeline" or "pipeline+distance". `fields` of the record win over it.
+    """Return the method called `name`: "pipeline" or "pipeline+distance". `fields` override fields of the record.
 
-    `settings` reach the fields of its parts, by paths from the method: "distance.hidden=64", "objective.pairing=all".
-    They win over `fields`.
+    `settings` set the fields of its parts, by their path: "distance.hidden=64", "objective.pairing=all". They override
+    `fields`.
     """
     pipeline, plus, comparator = name.partition("+")
     if pipeline not in PIPELINES:
@@ -216,12 +217,12 @@ def method(name: str, fidelity: Fidelity = "paper", *, settings: Sequence[str] =
 
 
 def side(name: str) -> Side:
-    """Which released code base the method called `name` belongs to."""
+    """Return the released code base of the method called `name`."""
     return PIPELINES[name.partition("+")[0]].side
 
 
 def names() -> list[str]:
-    """Every pipeline and every pipeline+distance that makes sense."""
+    """Return every pipeline and every valid pipeline+distance."""
     found = list(PIPELINES)
     for pipeline, (build, _, _) in PIPELINES.items():
         for comparator in DISTANCES.names():
@@ -234,7 +235,7 @@ def names() -> list[str]:
 
 
 def _with_distance(pipeline: Method, comparator: str) -> Method:
-    """`pipeline` with its comparator replaced."""
+    """Return `pipeline` with its comparator replaced."""
     cls = DISTANCES.get(comparator)
     if pipeline.distance is None or pipeline.operator is None:
         raise ConfigError(f"method {pipeline.name!r} has no distance to replace with {comparator!r}")
@@ -259,7 +260,7 @@ def _with_distance(pipeline: Method, comparator: str) -> Method:
 
 
 def _check_shapes(pipeline: Method, comparator: str) -> None:
-    """Raise ConfigError if a coordinate-wise comparator meets a pipeline that is about one number for a pair."""
+    """Raise ConfigError if a coordinate-wise comparator is used in a pipeline that compares one number per pair."""
     scalar = pipeline.name in ("rap", "dbc-normed")
     if scalar and DISTANCES.get(comparator).coordinate_wise:
         raise ConfigError(
@@ -269,23 +270,23 @@ def _check_shapes(pipeline: Method, comparator: str) -> None:
 
 
 def _objective(pipeline: Method, comparator: str) -> Objective:
-    """The pipeline's objective, as the paper or the released code has it beside the comparator."""
+    """Return the pipeline's objective for this comparator, as in the paper or the released code."""
     changes: dict[str, Any] = {}
     if pipeline.fidelity == "released" and pipeline.objective.pairing == "all":
-        changes["pairing"] = "permutation"  # SimSR regresses B x B pairs, its variants B
+        changes["pairing"] = "permutation"  # SimSR uses B x B pairs, its variants use B
     if (pipeline.name, comparator) == ("simsr", "mlp"):
-        changes["regression"] = "smooth-l1"  # the paper's text, for the MLP distance alone
+        changes["regression"] = "smooth-l1"  # from the paper's text, only for the MLP distance
     return dataclasses.replace(pipeline.objective, **changes)
 
 
 def _is_learned(comparator: str, latent_dim: int) -> bool:
     cls = DISTANCES.get(comparator)
-    with torch.random.fork_rng(devices=[]):  # a look at a distance must not move the user's random numbers
+    with torch.random.fork_rng(devices=[]):  # building a distance must not change the user's random state
         return any(True for _ in cls(latent_dim, cls.resolve(cls.Config(), latent_dim)).parameters())
 
 
 def _preset(pipeline: Method, comparator: str) -> dict[str, Any]:
-    """The comparator's options at the pipeline's fidelity."""
+    """Return the comparator's options at the pipeline's fidelity."""
     preset = "paper" if pipeline.fidelity == "paper" else f"released-{side(pipeline.name)}"
     presets = DISTANCES.get(comparator).presets
     return dict(presets.get(preset, presets.get(pipeline.fidelity, {})))

@@ -1,4 +1,4 @@
-"""A method as data: everything that tells DBC, MICo, SimSR, their PAMD versions and every ablation apart."""
+"""A method as data: all settings that distinguish DBC, MICo, SimSR, their PAMD versions and every ablation."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ from pamd.registry import Registry
 __all__ = ["BallRadius", "DistancePart", "LatentSpace", "Method", "OperatorPart"]
 
 LatentSpace = Literal["layernorm", "tanh", "sphere", "ball", "free"]
-"""LayerNorm; LayerNorm then tanh; the unit sphere; a ball that the distance's targets fit into; no normalization."""
+"""LayerNorm; LayerNorm then tanh; the unit sphere; a ball large enough for the targets; no normalization."""
 
 BallRadius = float | Literal["rewards"]
-"""A fixed radius; or the one that the rewards seen so far require (`Method.target_bound`)."""
+"""A fixed radius, or the radius that the rewards seen so far require (`Method.target_bound`)."""
 
 FROM_MODEL = frozenset({"next_mean", "next_std", "next_sample", "next_sample_other", "action_reward"})
-"""The fields of `Latents` that a latent model fills."""
+"""The fields of `Latents` that come from a latent model."""
 
 
 @dataclass(frozen=True)
@@ -46,66 +46,66 @@ class OperatorPart(Part):
 @explained
 @dataclass(frozen=True)
 class Method:
-    """Pair states, measure their latents with a distance, build a target with an operator, regress one on the other."""
+    """A method: it pairs states, and regresses the distance between their latents on the target of an operator."""
 
     name: str
-    """How tables and run directories call it."""
+    """The name in tables and run directories."""
     fidelity: Literal["paper", "released"] = "paper"
-    """Whether the paper's text or the released code decides where the two differ."""
+    """Whether to follow the paper's text or the released code if they differ."""
 
     distance: DistancePart | None = None
-    """What measures latents; None: no metric loss."""
+    """The distance between latents. None: no metric loss."""
     operator: OperatorPart | None = None
-    """What builds the target of the metric loss."""
+    """The operator that builds the target of the metric loss."""
     objective: Objective = field(default_factory=Objective)
-    """How values are regressed on targets."""
+    """How the distance's values are regressed on targets."""
     target_distance: Literal["online", "ema"] = "online"
-    """Which copy of the distance measures next states."""
+    """The copy of the distance that measures next states."""
     target_encoder: Literal["online", "ema", "periodic"] = "ema"
-    """Which copy of the encoder gives the latents of the metric target."""
+    """The copy of the encoder that computes the latents of the metric target."""
     target_period: int = 8000
-    """Updates between two copies of the "periodic" encoder."""
+    """Updates between two refreshes of the "periodic" copy of the encoder."""
     target_offset: int = 1000
-    """Added to the updates before they are compared with `target_period`. 1000 counts from the first decision."""
+    """Added to the update count before the comparison with `target_period`. 1000 counts from the first decision."""
     metric_in: Literal["representation", "critic"] = "representation"
-    """Which step of the sequential schedule carries the metric loss."""
+    """The step of the sequential schedule that includes the metric loss."""
 
     latent_dim: int = 50
     """d, the number of coordinates of a latent."""
     latent_space: LatentSpace = "layernorm"
-    """Where latents live."""
+    """How latents are normalized."""
     ball_radius: BallRadius = "rewards"
-    """The radius of the latent space "ball". "rewards": half of the operator's largest fixed point."""
+    """The radius of the latent space "ball". "rewards": half of the largest value of the operator's fixed point."""
     project_predictions: bool | None = None
-    """Whether predicted next latents are also put into the latent space. None: only in the ball, which requires it."""
+    """Whether to project predicted next latents into the latent space. None: only for the ball, which requires it."""
     transition: TransitionKind = "none"
     """The latent dynamics model."""
     ensemble: int = 5
-    """Members of an ensemble transition."""
+    """Number of members of an ensemble transition."""
     transition_std: TransitionStd = "tanh"
     """How a Gaussian transition bounds its standard deviation."""
     model_init: Initialisation = "orthogonal"
-    """How the weights of transition and reward decoder are drawn."""
+    """How the weights of the transition and reward models are initialized."""
     next_latent_encoder: Literal["online", "ema"] = "online"
-    """Which copy of the encoder gives the next latents that the transition learns to predict."""
+    """The copy of the encoder that computes the next latents for the transition loss."""
     reward_decoder: bool = False
     """Whether a decoder predicts the reward from the predicted next latent."""
     state_reward: bool = False
-    """Whether a model predicts mean and standard deviation of the reward from the state's latent, for "rap"."""
+    """Whether a model predicts the mean and standard deviation of the reward from the state's latent, for "rap"."""
     critic_weight: float = 1.0
     """Weight of the critic's loss relative to this method's losses."""
     transition_weight: float = 1.0
     """Weight of the transition loss."""
     reward_weight: float = 1.0
-    """Weight of the loss of the reward decoder, or of the state's reward model."""
+    """Weight of the loss of the reward decoder or of the state's reward model."""
     weight_decay: float = 1e-7
-    """Weight decay of transition and reward decoder."""
+    """Weight decay of the transition and reward models."""
     encoder_tau: float = 0.005
-    """Rate at which the "ema" copies of encoder and distance follow."""
+    """Rate at which the "ema" copies follow the encoder and the distance."""
     follow_every: int = 2
     """Updates between two steps of the "ema" copies."""
     follow_offset: int = 0
-    """Added to the updates before they are compared with `follow_every`."""
+    """Added to the update count before the comparison with `follow_every`."""
 
     def __post_init__(self) -> None:
         what = f"method {self.name!r}"
@@ -129,7 +129,7 @@ class Method:
         self._check_metric(what)
 
     def _check_parts(self, what: str) -> None:
-        """Raise ConfigError for a part that is a name or a mapping instead of its record."""
+        """Raise ConfigError if a part is a name or a mapping instead of its record."""
         parts = (("distance", DistancePart), ("operator", OperatorPart), ("objective", Objective))
         for name, record in parts:
             part = getattr(self, name)
@@ -147,8 +147,8 @@ class Method:
             check_positive(what, ball_radius=self.ball_radius)
         if self.latent_space == "ball" and self.project_predictions is False:
             raise ConfigError(
-                f'{what}: latent_space "ball" requires project_predictions, otherwise targets leave the reach of the'
-                " distance; set method.project_predictions=true"
+                f'{what}: latent_space "ball" requires project_predictions, otherwise targets exceed the largest value'
+                " of the distance; set method.project_predictions=true"
             )
 
     def _check_metric(self, what: str) -> None:
@@ -156,7 +156,7 @@ class Method:
             raise ConfigError(f"{what}: distance and operator require each other")
         if self.distance is None or self.operator is None:
             return
-        self.distance.cls.resolve(self.distance.options, self.latent_dim)  # its own checks
+        self.distance.cls.resolve(self.distance.options, self.latent_dim)  # runs its checks
         if self.target_encoder == "online" and self.objective.right == "target":
             raise ConfigError(f'{what}: objective.right="target" requires a target_encoder of "ema" or "periodic"')
         operator = self.operator.cls(self.operator.options)
@@ -198,9 +198,9 @@ class Method:
         return frozenset(wanted - {"online"})
 
     def target_bound(self, spread: float) -> float:
-        """The largest value of the operator's fixed point where rewards lie within an interval of this length.
+        """Return the largest value of the operator's fixed point for rewards in an interval of length `spread`.
 
-        Without an operator, its defaults count. A tensor gives a tensor.
+        Without an operator, the default options of operators apply. A tensor gives a tensor.
         """
         if self.operator is None:
             options = OperatorConfig()
@@ -218,12 +218,12 @@ class Method:
 
     @property
     def window(self) -> int:
-        """The steps of the windows that the operator reads; 0 if it reads none."""
+        """The number of steps of the windows that the operator reads; 0 if it reads none."""
         return self.operator.options.n if self.operator is not None and "z_window" in self.operator_needs else 0
 
     @property
     def resolved(self) -> Method:
-        """This method with every value that depends on others written out."""
+        """This method with every value that depends on other values filled in."""
         projects = self.latent_space == "ball" if self.project_predictions is None else self.project_predictions
         changes: dict[str, Any] = {"project_predictions": projects}
         if self.distance is not None:
@@ -238,11 +238,11 @@ class Method:
 
     @property
     def metric_alone(self) -> Method:
-        """This method without the losses other than the metric that would shape the encoder."""
+        """This method without the reward decoder, for an encoder that only the metric loss trains."""
         return dataclasses.replace(self, reward_decoder=False)
 
     def adapted(self, *, latent_dim: int | None = None, gamma: float | None = None) -> Method:
-        """This method at another latent dimension or discount; None keeps its own."""
+        """Return this method with another latent dimension or discount. None keeps the current value."""
         changes: dict[str, Any] = {} if latent_dim is None else {"latent_dim": latent_dim}
         if gamma is not None and self.operator is not None:
             options = dataclasses.replace(self.operator.options, gamma=gamma)

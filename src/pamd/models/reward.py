@@ -1,4 +1,4 @@
-"""Reward from a latent; on the DBC side it reads the predicted next latent."""
+"""A decoder of the reward from a latent. On the DBC side it reads the predicted next latent."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ __all__ = ["RewardDecoder"]
 
 
 class RewardDecoder(nn.Module):
-    """d -> 512 -> LayerNorm -> ReLU -> 1."""
+    """A reward decoder: d -> 512 -> LayerNorm -> ReLU -> 1."""
 
     def __init__(self, latent_dim: int, init: Initialisation = "orthogonal", hidden: int = 512) -> None:
         super().__init__()
@@ -21,6 +21,6 @@ class RewardDecoder(nn.Module):
             initialise(self)
 
     def forward(self, z: Tensor) -> Tensor:
-        """[B, d] -> [B]"""
+        """Predict the rewards: [B, d] -> [B]."""
         reward: Tensor = self.layers(z).squeeze(-1)
         return reward

@@ -1,4 +1,4 @@
-"""The reward of a state as a Gaussian, for operators that need its noise."""
+"""A Gaussian model of a state's reward, for operators that require the reward's noise."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ STD_MIN, STD_MAX = 1e-4, 1.0
 
 
 class RewardPrediction(NamedTuple):
-    """The rewards of B states."""
+    """The predicted rewards of B states."""
 
     mean: Tensor
     """[B]"""
@@ -23,12 +23,12 @@ class RewardPrediction(NamedTuple):
     """[B], between 1e-4 and 1"""
 
     def loss(self, reward: Tensor) -> Tensor:
-        """Mean negative log-likelihood [] of reward [B], constants dropped."""
+        """Return the mean negative log-likelihood [] of reward [B], without constants."""
         return (((reward - self.mean) / self.std).square() / 2 + self.std.log()).mean()
 
 
 class StateReward(nn.Module):
-    """d -> 512 -> LayerNorm -> ReLU -> mean and raw standard deviation."""
+    """A Gaussian reward model: d -> 512 -> LayerNorm -> ReLU -> mean and raw standard deviation."""
 
     def __init__(self, latent_dim: int, init: Initialisation = "orthogonal", hidden: int = 512) -> None:
         super().__init__()
@@ -39,6 +39,6 @@ class StateReward(nn.Module):
             initialise(self)
 
     def forward(self, z: Tensor) -> RewardPrediction:
-        """z: [B, d]"""
+        """Predict the rewards of states z [B, d]."""
         mean, raw = self.layers(z).unbind(-1)
         return RewardPrediction(mean, STD_MIN + (STD_MAX - STD_MIN) * torch.sigmoid(raw))

@@ -28,7 +28,7 @@ __all__ = [
 TransitionKind = Literal["none", "deterministic", "gaussian", "ensemble"]
 
 TransitionStd = Literal["sigmoid", "tanh"]
-"""What bounds the standard deviation: a sigmoid of its own, or a tanh of its logarithm."""
+"""How the standard deviation is bounded: by a sigmoid, or by a tanh of its logarithm."""
 
 STD_MIN, STD_MAX = 1e-4, 10.0
 HIDDEN = 512
@@ -39,28 +39,31 @@ def _unchanged(z: Tensor) -> Tensor:
 
 
 class Prediction(NamedTuple):
-    """K predictions of the next latent; K = 1 but for an ensemble."""
+    """K predictions of the next latent. K is 1 except for an ensemble."""
 
     mean: Tensor
     """[K, B, d]"""
     log_std: Tensor | None
-    """[K, B, d]; None: a point prediction"""
+    """[K, B, d]; None for a point prediction"""
     project: Callable[[Tensor], Tensor] = _unchanged
-    """Puts latents [..., d] into the latent space. The mean is there already; samples go there."""
+    """The projection of latents [..., d] into the latent space. The mean is already there; samples are projected."""
 
     def projected(self, project: Callable[[Tensor], Tensor]) -> Prediction:
-        """These predictions inside a latent space."""
+        """Return these predictions projected into a latent space."""
         return self._replace(mean=project(self.mean), project=project)
 
     def loss(self, z_next: Tensor) -> Tensor:
-        """Mean negative log-likelihood [] of z_next [B, d], constants dropped; half the squared error for a point."""
+        """Return the mean negative log-likelihood [] of z_next [B, d], without constants.
+
+        For a point prediction, return half the mean squared error.
+        """
         if self.log_std is None:
             return (self.mean - z_next).square().mean() / 2
         deviation = (self.mean - z_next) * torch.exp(-self.log_std)
         return (deviation.square() / 2 + self.log_std).mean()
 
     def member(self, generator: torch.Generator | None) -> Prediction:
-        """One of the K predictions, drawn uniformly for the whole batch, as a prediction of its own."""
+        """Return one of the K predictions, drawn uniformly for the whole batch, as a separate prediction."""
         if len(self.mean) == 1:
             return self
         i = one_of(len(self.mean), generator)
@@ -68,7 +71,7 @@ class Prediction(NamedTuple):
         return self._replace(mean=self.mean[i : i + 1], log_std=log_std)
 
     def sample(self, generator: torch.Generator | None) -> Tensor:
-        """One next latent per row, from the first member: [B, d]. A point prediction is its own sample."""
+        """Draw one next latent per row from the first member: [B, d]. A point prediction returns its mean."""
         if self.log_std is None:
             return self.mean[0]
         return self.project(self.mean[0] + self.log_std[0].exp() * normal_like(self.mean[0], generator))
@@ -78,17 +81,17 @@ ALL = slice(None)
 
 
 class Transition(nn.Module, ABC):
-    """z [B, d], action [B, A] -> a Prediction."""
+    """The base class of latent dynamics: z [B, d], action [B, A] -> Prediction."""
 
     members: int = 1
     """K, the number of predictions."""
 
     @abstractmethod
     def forward(self, z: Tensor, action: Tensor, members: slice = ALL) -> Prediction:
-        """z: [B, d], action: [B, A]. `members` are those that predict; the others are not computed."""
+        """Predict from z [B, d] and action [B, A]. Only the members in `members` are computed."""
 
     def one(self, generator: torch.Generator | None) -> slice:
-        """One member, drawn uniformly."""
+        """Draw one member uniformly and return its slice."""
         i = one_of(self.members, generator) if self.members > 1 else 0
         return slice(i, i + 1)
 
@@ -118,7 +121,7 @@ class GaussianTransition(Transition):
 
 
 class EnsembleTransition(Transition):
-    """K nets d + A -> 512 -> 512 -> 2d, independently initialised, computed as one batched product."""
+    """K networks d + A -> 512 -> 512 -> 2d, independently initialized and computed as batched products."""
 
     def __init__(
         self, latent_dim: int, action_dim: int, init: Initialisation, std: TransitionStd, members: int
@@ -148,9 +151,9 @@ class EnsembleTransition(Transition):
 
 
 def bounded_log_std(raw: Tensor, std: TransitionStd) -> Tensor:
-    """Any real -> log sigma, with sigma between 1e-4 and 10. At raw = 0, sigma is 5 ("sigmoid") or 0.03 ("tanh")."""
+    """Map any real to log sigma, with sigma in [1e-4, 10]. At raw = 0, sigma is 5 ("sigmoid") or 0.03 ("tanh")."""
     if std == "sigmoid":
-        # A sum of two positive terms: no digits cancel, and the logarithm's slope is at most 1.
+        # The sum of two positive terms has no cancellation, and the slope of the logarithm is at most 1.
         return torch.log(STD_MIN + (STD_MAX - STD_MIN) * torch.sigmoid(raw))
     low, high = math.log(STD_MIN), math.log(STD_MAX)
     return low + (high - low) / 2 * (torch.tanh(raw) + 1)
@@ -165,7 +168,7 @@ def make_transition(
     init: Initialisation = "orthogonal",
     std: TransitionStd = "tanh",
 ) -> Transition | None:
-    """The latent dynamics of that kind; None for "none"."""
+    """Return the latent dynamics of this kind; None for "none"."""
     if kind == "none":
         return None
     if kind == "ensemble":
@@ -176,7 +179,7 @@ def make_transition(
 
 
 def _one_hidden_layer(inputs: int, outputs: int, init: Initialisation) -> nn.Sequential:
-    """inputs -> 512 -> LayerNorm -> ReLU -> outputs."""
+    """Return the layers inputs -> 512 -> LayerNorm -> ReLU -> outputs."""
     layers = nn.Sequential(nn.Linear(inputs, HIDDEN), nn.LayerNorm(HIDDEN), nn.ReLU(), nn.Linear(HIDDEN, outputs))
     if init == "orthogonal":
         initialise(layers)

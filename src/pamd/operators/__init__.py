@@ -1,4 +1,4 @@
-"""Behavioral operators by name: how the regression target of a pair is built."""
+"""Behavioral operators by name. An operator builds the regression target of a pair."""
 
 from __future__ import annotations
 
@@ -11,6 +11,6 @@ __all__ = ["OPERATORS", "Operator", "operator"]
 
 
 def operator(name: str, **options: Any) -> Operator[Any]:
-    """The operator called `name`; `options` are the fields of its config, e.g. ``gamma=0.99``."""
+    """Return the operator called `name`. `options` are the fields of its config, e.g. ``gamma=0.99``."""
     cls = OPERATORS.get(name)
     return cls(_config.build(cls.Config, options, f"operator {name!r}"))

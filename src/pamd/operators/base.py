@@ -1,4 +1,4 @@
-"""The base of all operators: (T d)(s, s') = c_R * gap(r, r') + gamma * c_T * D(next, next'; d)."""
+"""The base class of operators: (T d)(s, s') = c_R * gap(r, r') + gamma * c_T * D(next, next'; d)."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ class OperatorConfig:
     """The options that every operator has."""
 
     gamma: float = 0.99
-    """The discount."""
+    """The discount factor."""
     reward_gap: Literal["abs", "smooth-l1"] = "abs"
-    """|r - r'|, or its Huber with threshold 1."""
+    """The reward gap: |r - r'|, or its Huber loss with threshold 1."""
     c_R: float | Literal["1-gamma"] = 1.0  # noqa: N815  The paper's symbol.
     """The coefficient of the reward gap. 1 in the paper; "1-gamma" keeps the fixed point within the reward range."""
     c_T: float = 1.0  # noqa: N815
-    """The coefficient of the next states' discrepancy, in addition to gamma."""
+    """The coefficient of the discrepancy of the next states, in addition to gamma."""
 
     def __post_init__(self) -> None:
         if not 0 <= self.gamma < 1:
@@ -56,7 +56,7 @@ OperatorConfigT = TypeVar("OperatorConfigT", bound=OperatorConfig)
 
 
 class Operator(ABC, Generic[OperatorConfigT]):
-    """Builds regression targets. A subclass is final and gives `Config`, `needs`, `coordinate_wise`, `_discrepancy`."""
+    """Builder of regression targets. A subclass is final and defines `Config`, `needs` and `_discrepancy`."""
 
     Config: ClassVar[type[Any]]
 
@@ -66,27 +66,27 @@ class Operator(ABC, Generic[OperatorConfigT]):
     @property
     @abstractmethod
     def needs(self) -> frozenset[str]:
-        """Which fields of `Latents` this operator requires, besides the reward."""
+        """The fields of `Latents` that this operator requires, besides the reward."""
 
     @property
     def coordinate_wise(self) -> bool | None:
-        """Optional hook: whether targets are [P, d], one per coordinate. None: as the distance's values are."""
+        """Optional hook: whether targets are [P, d], one per coordinate. None: the shape of the distance's values."""
         return None
 
     def _gap(self, latents: Latents, pairs: Pairs) -> Tensor:
-        """Optional hook: how far apart the states are before their next states count: [P], by default |r - r'|."""
+        """Return the gap of the states without their next states: [P]. Optional hook; by default the reward gap."""
         return gap(latents.reward, pairs, self.config.reward_gap)
 
     @abstractmethod
     def _discrepancy(self, latents: Latents, pairs: Pairs, distance: Distance[Any]) -> Tensor:
-        """How far apart the next states are: [P], or [P, d]."""
+        """Return the discrepancy of the next states: [P], or [P, d]."""
 
     @torch.no_grad()
     def target(self, latents: Latents, pairs: Pairs, distance: Distance[Any]) -> Tensor:
-        """c_R * gap + gamma * c_T * discrepancy, without gradient: [P] ([P, d] where the comparison is per coordinate).
+        """Return c_R * gap + gamma * c_T * discrepancy, without gradient: [P], or [P, d] if coordinate-wise.
 
-        `distance` measures the target side: it is the online distance or a slow copy of it. A terminated state has no
-        next state, so the discrepancy of a pair counts only where `latents.not_done` is 1 on both sides.
+        `distance` measures the target side. It is the online distance or a slow copy of it. A terminated state has no
+        next state, so the discrepancy of a pair counts only if `latents.not_done` is 1 for both states.
         """
         for name in sorted(self.needs):
             if getattr(latents, name) is None:
@@ -94,7 +94,7 @@ class Operator(ABC, Generic[OperatorConfigT]):
         return self._target(latents, pairs, distance)
 
     def _target(self, latents: Latents, pairs: Pairs, distance: Distance[Any]) -> Tensor:
-        """Optional hook: `target` of checked latents, by default of one step."""
+        """Compute `target` for checked latents. Optional hook; by default the target of one step."""
         near = self.config.reward_coefficient * self._gap(latents, pairs)
         discounted = self.config.gamma * self.config.c_T * self._discrepancy(latents, pairs, distance)
         continues = None if latents.not_done is None else latents.not_done[pairs.left] * latents.not_done[pairs.right]
@@ -103,7 +103,7 @@ class Operator(ABC, Generic[OperatorConfigT]):
         return near + (discounted if continues is None else continues * discounted)
 
     def bound(self, spread: float) -> float:
-        """Optional hook: the largest value of the fixed point where rewards lie within an interval of this length."""
+        """Return the largest value of the fixed point for rewards in an interval of length `spread`. Optional hook."""
         return self.config.reward_coefficient * spread / (1 - self.config.gamma * self.config.c_T)
 
     def check(self, distance: Distance[Any] | type[Distance[Any]]) -> None:
@@ -122,7 +122,7 @@ class Operator(ABC, Generic[OperatorConfigT]):
 
 
 def gap(x: Tensor, pairs: Pairs, kind: str) -> Tensor:
-    """|x - x'| or its Huber (threshold 1). x: [B, ...] -> [P, ...]."""
+    """Return |x - x'| or its Huber loss (threshold 1). x: [B, ...] -> [P, ...]."""
     left, right = x[pairs.left], x[pairs.right]
     return (left - right).abs() if kind == "abs" else F.smooth_l1_loss(left, right, reduction="none")
 

@@ -1,4 +1,4 @@
-"""Bisimulation operators: next-state distributions compared by Wasserstein distance (eq:bisim_operator, on-policy)."""
+"""Bisimulation operators: the Wasserstein distance of next-state distributions (eq:bisim_operator, on-policy)."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class BisimulationConfig(OperatorConfig):
 class Bisimulation(Operator[BisimulationConfig]):
     """DBC: a Gaussian latent model and its closed-form W2, whose ground metric is Euclidean.
 
-    It does not use the distance on the target side. `bisimulation-det` uses a learned one.
+    It does not use the distance on the target side. `bisimulation-det` uses it and supports a learned distance.
     """
 
     Config = BisimulationConfig
@@ -57,7 +57,7 @@ class Bisimulation(Operator[BisimulationConfig]):
 
 @OPERATORS.register("bisimulation-det")
 class BisimulationDet(Operator[OperatorConfig]):
-    """DBC-Det: point predictions, between which W1 is the distance itself."""
+    """DBC-Det: between point predictions, W1 is the distance itself."""
 
     Config = OperatorConfig
 

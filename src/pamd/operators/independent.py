@@ -29,7 +29,7 @@ class IndependentConfig(OperatorConfig):
 
 @OPERATORS.register("independent")
 class Independent(Operator[IndependentConfig]):
-    """One sample of each next state stands for the expectation over independent next states."""
+    """The operator of MICo and SimSR. One sample of each next state estimates the expectation over independent ones."""
 
     Config = IndependentConfig
 

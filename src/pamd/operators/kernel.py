@@ -17,13 +17,13 @@ __all__ = ["Kernel", "KernelConfig"]
 
 @dataclass(frozen=True)
 class KernelConfig(OperatorConfig):
-    """The options of `kernel`. The publication's kernel has c_R = 1 / (r_max - r_min)."""
+    """The options of `kernel`. The published kernel has c_R = 1 / (r_max - r_min)."""
 
     next_latents: Literal["replay", "model"] = "replay"
-    """The source of next latents. One next state from replay suffices where transitions are deterministic; where they
-    are not, the target requires two samples of each, which the latent model gives."""
+    """The source of next latents. One next state from replay suffices for deterministic transitions. Otherwise the
+    target requires two samples of each next state, which the latent model draws."""
     reading: Literal["squared", "root"] = "squared"
-    """The distance's values stand for d^2, of which the target is unbiased; or for d."""
+    """Whether the distance's values are d^2, for which the target is unbiased, or d."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -35,7 +35,7 @@ class KernelConfig(OperatorConfig):
 class Kernel(Operator[KernelConfig]):
     """d^2 = k(s, s) + k(s', s') - 2 k(s, s') = 2 c_R |r - r'| + gamma c_T (d^2 of the next states, spread removed).
 
-    The spread of each next state, half the mean d^2 between two samples of it, is what tells it from MICo's operator.
+    The spread of each next state, half the mean d^2 between two samples of it, distinguishes it from MICo's operator.
     """
 
     Config = KernelConfig
@@ -60,7 +60,7 @@ class Kernel(Operator[KernelConfig]):
         assert one is not None
         assert other is not None
         spread = self._squared(distance(one, other))
-        # Two samples, so that a state that is paired with itself has distance 0.
+        # Use two samples, so that a state that is paired with itself has distance 0.
         apart = self._squared(distance.between(one, other, pairs))
         return apart - (spread[pairs.left] + spread[pairs.right]) / 2
 

@@ -1,4 +1,4 @@
-"""The independently-coupled operator over n steps: n rewards are compared before the distance takes over."""
+"""The independently-coupled operator over n steps: it compares n rewards, then the distance of the last states."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class NStepConfig(OperatorConfig):
     """The options of `n-step`."""
 
     n: int = 3
-    """Steps before the distance takes over."""
+    """Number of steps whose rewards are compared before the distance is used."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -30,10 +30,11 @@ class NStepConfig(OperatorConfig):
 
 @OPERATORS.register("n-step")
 class NStepOperator(Operator[NStepConfig]):
-    """sum over k < n of (gamma c_T)^k c_R |r_k - r'_k|, then (gamma c_T)^n d(z_n, z'_n). One step's fixed point.
+    """sum over k < n of (gamma c_T)^k c_R |r_k - r'_k|, plus (gamma c_T)^n d(z_n, z'_n).
 
-    Where an episode terminates, the sum ends and no distance follows. Where one window of a pair is shorter because of
-    a time limit, the two end at different times; such a pair has the target of one step.
+    It has the same fixed point as the operator of one step. If an episode terminates, the sum ends and no distance is
+    added. If a time limit makes one window of a pair shorter, the two windows end at different times. Such a pair has
+    the target of one step.
     """
 
     Config = NStepConfig
@@ -57,7 +58,7 @@ class NStepOperator(Operator[NStepConfig]):
         return torch.where(ends, together, super()._target(latents, pairs, distance))
 
     def _rewards(self, latents: Latents, pairs: Pairs) -> Tensor:
-        """The discounted gaps of the steps that both windows have: [P]."""
+        """Return the discounted sum of the gaps over the steps that both windows have: [P]."""
         assert latents.window_reward is not None
         gaps = gap(latents.window_reward, pairs, self.config.reward_gap)
         k = torch.arange(gaps.shape[1], device=gaps.device)
@@ -65,9 +66,9 @@ class NStepOperator(Operator[NStepConfig]):
         return self.config.reward_coefficient * (gaps * (self.config.gamma * self.config.c_T) ** k).sum(1)
 
     def _ends(self, latents: Latents, pairs: Pairs) -> tuple[Tensor, Tensor, Tensor]:
-        """Whether the pair's windows end together, whether the episodes go on there, and the discount: [P] each.
+        """Return whether the windows end together, whether the episodes continue there, and the discount: [P] each.
 
-        A window that terminates ends its pair: nothing is compared with what comes after.
+        A window that terminates ends its pair: later steps of the other window are not compared.
         """
         assert latents.window_length is not None
         assert latents.window_not_done is not None
@@ -81,6 +82,6 @@ class NStepOperator(Operator[NStepConfig]):
 
     @staticmethod
     def _steps(latents: Latents, pairs: Pairs) -> Tensor:
-        """The steps that both windows of each pair have: [P]."""
+        """Return the number of steps that both windows of each pair have: [P]."""
         assert latents.window_length is not None
         return torch.minimum(latents.window_length[pairs.left], latents.window_length[pairs.right])

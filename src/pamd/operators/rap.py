@@ -21,8 +21,8 @@ class Rap(Operator[OperatorConfig]):
     """sqrt(c_R max((r - r')^2 - sigma^2 - sigma'^2, 0)) + gamma c_T d(next means); sigma is the reward's deviation.
 
     The expectation of (r - r')^2 over independent rewards is the squared gap of the means plus both variances. The loss
-    does not regress the distance on this target. It compares squares, which need no root and keep their sign
-    (`squares`).
+    does not regress the distance on this target. It compares squares (`squares`), which require no root and keep their
+    sign.
     """
 
     Config = OperatorConfig
@@ -42,14 +42,17 @@ class Rap(Operator[OperatorConfig]):
 
     @torch.no_grad()
     def target(self, latents: Latents, pairs: Pairs, distance: Distance[Any]) -> Tensor:
-        """The value at which both squares agree: [P]."""
+        """Return the value at which both squares agree: [P]."""
         return self._squared_gap(latents, pairs).clamp_min(0).sqrt() + self._discounted(latents, pairs, distance)
 
     def bound(self, spread: float) -> float:
         return math.sqrt(self.config.reward_coefficient) * spread / (1 - self.config.gamma * self.config.c_T)
 
     def squares(self, value: Tensor, latents: Latents, pairs: Pairs, distance: Distance[Any]) -> tuple[Tensor, Tensor]:
-        """(value - gamma c_T d(next means))^2, and c_R ((r - r')^2 - sigma^2 - sigma'^2) without gradient: [P] each."""
+        """Return (value - gamma c_T d(next means))^2 and c_R ((r - r')^2 - sigma^2 - sigma'^2): [P] each.
+
+        Only the first has a gradient, through `value`.
+        """
         with torch.no_grad():
             discounted, gap = self._discounted(latents, pairs, distance), self._squared_gap(latents, pairs)
         return (value - discounted).square(), gap
@@ -61,7 +64,7 @@ class Rap(Operator[OperatorConfig]):
         return latents.not_done[pairs.left] * latents.not_done[pairs.right] * discounted
 
     def _squared_gap(self, latents: Latents, pairs: Pairs) -> Tensor:
-        """c_R ((r - r')^2 - sigma^2 - sigma'^2): [P]. It may be negative."""
+        """Return c_R ((r - r')^2 - sigma^2 - sigma'^2): [P]. It may be negative."""
         if latents.reward_std is None:
             raise ShapeError("operator Rap requires Latents.reward_std, which is missing")
         gap = latents.reward[pairs.left] - latents.reward[pairs.right]

@@ -1,4 +1,4 @@
-"""The state-action operator: the largest reward gap that an action makes, not the gap of the policy's mean rewards."""
+"""The state-action operator: the largest reward gap over actions, not the gap of the policy's mean rewards."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class StateActionConfig(OperatorConfig):
     """The options of `state-action`."""
 
     actions: int = 8
-    """How many actions of the batch both states are compared under. More of them find larger gaps."""
+    """Number of actions from the batch for which both states are compared. More actions find larger gaps."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -29,10 +29,10 @@ class StateActionConfig(OperatorConfig):
 
 @OPERATORS.register("state-action")
 class StateAction(Operator[StateActionConfig]):
-    """c_R max over actions of |r(s, a) - r(s', a)|, then the sampled next states.
+    """c_R max over actions of |r(s, a) - r(s', a)|, plus the discounted distance of the sampled next states.
 
-    An on-policy target merges states whose mean rewards agree even if no action's do. The model's reward decoder gives
-    the rewards of actions that were not taken.
+    An on-policy target merges states with equal mean rewards, even if their rewards differ for every action. The
+    model's reward decoder predicts the rewards of actions that were not taken.
     """
 
     Config = StateActionConfig

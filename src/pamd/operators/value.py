@@ -1,4 +1,4 @@
-"""Value and advantage targets: states are as far apart as the learner's values of them."""
+"""Value and advantage operators: the target is the gap between the learner's values of two states."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ __all__ = ["Advantage", "Value", "ValueConfig"]
 
 @dataclass(frozen=True)
 class ValueConfig(OperatorConfig):
-    """The options of `value` and `advantage`. `reward_gap` is taken of values, and c_R weights it."""
+    """The options of `value` and `advantage`. `reward_gap` applies to values, and c_R weights it."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -51,7 +51,7 @@ class Value(Operator[ValueConfig]):
 
 @OPERATORS.register("advantage")
 class Advantage(Operator[ValueConfig]):
-    """c_R |A(s, a) - A(s', a')| of the actions that were taken, with A(s, a) = Q(s, a) - V(s)."""
+    """c_R |A(s, a) - A(s', a')| for the actions that were taken, with A(s, a) = Q(s, a) - V(s)."""
 
     Config = ValueConfig
 

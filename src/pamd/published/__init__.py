@@ -1,4 +1,4 @@
-"""What the paper reports, as data with its source. Where it gives no number there is none here."""
+"""The numbers that the paper reports, with their sources. Numbers that the paper does not report are omitted."""
 
 from __future__ import annotations
 
@@ -14,28 +14,28 @@ __all__ = ["Published", "load", "names"]
 
 @dataclass(frozen=True)
 class Published:
-    """One number of the paper."""
+    """One number from the paper."""
 
     task: str
-    """`cheetah_run`; for a cost, the setting it was counted in (`d=50`)."""
+    """The task (`cheetah_run`), or the setting in which a cost was counted (`d=50`)."""
     method: str
-    """By the name it has here (`simsr+pamd` is the paper's Indep.-coupled+PAMD), or the paper's own."""
+    """The name in this package (`simsr+pamd` is the paper's Indep.-coupled+PAMD), or else the name in the paper."""
     mean: float
     error: float | None
-    """What the paper puts after ±; None if it gives none. In figures it is one standard error; tables do not say."""
+    """The number after ±; None if there is none. It is one standard error in figures, and not specified in tables."""
     decisions: int | None
-    """The budget in the paper's steps, which are decisions; None if it is not stated or counted in frames."""
+    """The budget in the paper's steps, which are decisions; None if it is not stated or is counted in frames."""
     source: str
-    """A label of the paper: tab:..., or read off fig:..."""
+    """The label of the table or figure in the paper: `tab:...`, or `read off fig:...`."""
     action_repeat: int | None = None
-    """tab:action-repeat; frames = decisions * action_repeat, and one decision is one update."""
+    """From tab:action-repeat. frames = decisions * action_repeat, and one decision is one update."""
     frames: int | None = None
-    """The budget of methods that the paper quotes from others, who count simulator frames."""
+    """The budget in simulator frames, for methods that the paper quotes from other papers."""
     seeds: int | None = None
     approximate: bool = False
-    """Read off a figure, so not a printed number."""
+    """Whether the number was read from a figure and is not printed in the paper."""
     video: bool = False
-    """With videos in place of the task's background."""
+    """Whether videos replace the task's background."""
     quantity: str = "return"
     note: str = ""
 
@@ -50,13 +50,13 @@ class _File:
 
 
 def names() -> list[str]:
-    """The tables and figures that there are numbers of."""
+    """Return the names of the tables and figures that have numbers."""
     folder = importlib.resources.files("pamd.published")
     return sorted(file.name.removesuffix(".json") for file in folder.iterdir() if file.name.endswith(".json"))
 
 
 def load(name: str) -> list[Published]:
-    """The numbers of one table or figure, in the paper's order."""
+    """Return the numbers of one table or figure, in the paper's order."""
     if name not in names():
         raise UnknownNameError("published table or figure", name, names())
     data = json.loads((importlib.resources.files("pamd.published") / f"{name}.json").read_text("utf-8"))

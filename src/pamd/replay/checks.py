@@ -1,4 +1,4 @@
-"""Checksums of a replay, which detect bytes that changed on disk before they are sampled.
+"""Checksums of a replay. They detect damaged data on disk before it is sampled.
 
 Each frame gets a CRC-32 when it is written. Each block of `BLOCK` frames has one checksum per column; the checksum of
 the frame column covers the checksums of the frames. A full block never changes, and frames that were written after a
@@ -57,7 +57,7 @@ class BlockChecks:
 def damaged_blocks(
     expected: Mapping[str, str], found: Mapping[str, str], first: int, stop: int
 ) -> Iterator[tuple[str, int, int]]:
-    """Return the column, first frame and end of each block with an unexpected checksum."""
+    """Yield the column, first frame and end of each block with an unexpected checksum."""
     for name, values in found.items():
         given = expected.get(name, "")
         for index, (begin, end) in enumerate(_blocks(name, first, stop)):

@@ -1,4 +1,4 @@
-"""Frames in memory, compressed with zstd in chunks of a few consecutive frames. Useful for plain backgrounds."""
+"""Frames in memory, compressed with zstd in small chunks of consecutive frames. Useful for plain backgrounds."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ PROBED = 256
 
 
 class CompressedFrames(Frames):
-    """Chunk `k` is frames `k * CHUNK` to `(k + 1) * CHUNK`, regardless of episodes.
+    """Compressed chunks of frames. Chunk `k` has frames `k * CHUNK` to `(k + 1) * CHUNK`, regardless of episodes.
 
-    The chunks are consecutive in one block of memory of the forecast size, and the newest replaces the oldest. Chunks
-    that are larger than assumed do not fit, which is an error.
+    The chunks are consecutive in one block of memory of the forecast size, and the newest replaces the oldest. If the
+    chunks are larger than assumed, they do not fit, and an error is raised.
     """
 
     def __init__(self, layout: Layout) -> None:
@@ -37,8 +37,8 @@ class CompressedFrames(Frames):
         self._layout = layout
         self._memory = np.empty(layout.chunk_memory, np.uint8)
         self._place = np.zeros((layout.chunks, 2), np.int64)
-        """[chunks, 2]: begin and end of chunk `k` in row `k % chunks`, as increasing offsets. The position of an offset
-        is its value modulo the size of the memory. The next chunk may begin at the end of the newest."""
+        """[chunks, 2]: row `k % chunks` has the begin and end of chunk `k` as increasing offsets. An offset modulo the
+        size of the memory is a position in it. The next chunk may begin at the end of the newest."""
         self._end = 0
         self._newest = np.zeros((CHUNK, *layout.frame_shape), np.uint8)
         """[CHUNK, *frame_shape]: the chunk that is not yet complete."""
@@ -63,7 +63,7 @@ class CompressedFrames(Frames):
         order = np.argsort(flat, kind="stable")
         chunks, firsts = np.unique(flat[order] // CHUNK, return_index=True)
         for chunk, wanted in zip(chunks.tolist(), np.split(order, firsts[1:]), strict=True):
-            # One chunk at a time, so that it is copied while it is still in the CPU cache.
+            # Copy one chunk at a time, so that it is copied while it is still in the CPU cache.
             rows[wanted] = self._chunk(chunk)[flat[wanted] % CHUNK]
 
     def save(self, directory: Path, first: int, stop: int) -> None:
@@ -83,7 +83,7 @@ class CompressedFrames(Frames):
                 self._keep(begin // CHUNK)
 
     def _chunk(self, chunk: int) -> Frame:
-        """[CHUNK, *frame_shape]"""
+        """Return the frames [CHUNK, *frame_shape] of the chunk."""
         if chunk == self._complete:
             return self._newest
         begin, end = self._place[chunk % len(self._place)].tolist()
@@ -118,7 +118,7 @@ class CompressedFrames(Frames):
         return ResourceError(
             f"replay: zstd makes the frames {ratio:.2f} times smaller, but {self._layout.assumed_ratio:.2f} times was "
             f"assumed: they do not fit into the forecast {len(self._memory) / 1e9:,.2f} GB. Use storage 'mmap' or "
-            "'memory'; Replay.open(directory, storage='mmap') converts what was saved"
+            "'memory'; Replay.open(directory, storage='mmap') converts the saved replay"
         )
 
 

@@ -48,11 +48,11 @@ class State:
     """The part of the replay that a checkpoint stores; the rest is in the files."""
 
     written: int
-    """Frames written so far, overwritten ones included."""
+    """The number of frames written so far, including overwritten ones."""
     transitions: int
     """The number of transitions that can be sampled."""
     checks: dict[str, str] = field(compare=False)
-    """The checksums of the blocks by column. On restore, the checksums in the checkpoint are used."""
+    """The checksums of the blocks by column. A restore uses the checksums in the checkpoint."""
 
     def __post_init__(self) -> None:
         if not 0 <= self.transitions <= self.written:
@@ -72,8 +72,8 @@ class Manifest:
 
     layout: Layout
     syncs: tuple[State, ...] = ()
-    """The syncs whose complete window is in the files, oldest first. These are the last two syncs; between a sync and
-    the next frame, while a checkpoint is written, the last three."""
+    """The syncs whose complete window is in the files, oldest first. These are the last two syncs, or the last three
+    between a sync and the next frame, while a checkpoint is written."""
     version: int = VERSION
     growing_to: int | None = None
     """The target capacity of an unfinished `grow`. Some files may already have that size."""
@@ -129,7 +129,7 @@ class Manifest:
 
 
 def create(directory: Path, layout: Layout) -> None:
-    """Create sparse files, which use disk only as rows are written. An old replay is deleted."""
+    """Create sparse files, which use disk space only as rows are written. An old replay is deleted."""
     with convert_os_errors(directory):
         directory.mkdir(parents=True, exist_ok=True)
         (directory / MANIFEST).unlink(missing_ok=True)
@@ -170,7 +170,7 @@ class Piece(NamedTuple):
 
 
 def write(directory: Path, column: Column, pieces: Iterable[Piece], slots: int) -> None:
-    """Make the pieces durable in the column's file."""
+    """Write the pieces durably to the column's file."""
     with convert_os_errors(directory), durable.open_file(directory / column.file, "r+b") as file:
         for at, rows in _locate(pieces, slots):
             file.seek(at * column.row_bytes)
@@ -209,7 +209,7 @@ def split_at(first: int, stop: int, *periods: int) -> Iterator[tuple[int, int]]:
 
 
 def _locate(pieces: Iterable[Piece], slots: int) -> Iterator[tuple[int, memoryview]]:
-    """Yield each contiguous block of rows in memory with the slot where it begins."""
+    """Yield each contiguous block of rows in memory, with its first slot in the file."""
     for ring, first, stop in pieces:
         for begin, end in split_at(first, stop, len(ring), slots):
             at = begin % len(ring)

@@ -20,11 +20,11 @@ from pamd.replay.ring import Counters
 __all__ = ["Frame", "Frames", "MappedFrames", "MemoryFrames"]
 
 Frame = NDArray[Any]
-"""uint8 or float32, as defined by the layout."""
+"""An array of uint8 or float32, as defined by the layout."""
 
 
 class Frames(abc.ABC):
-    """The newest `capacity` frames, by their counters."""
+    """The newest `capacity` frames, indexed by their counters."""
 
     @abc.abstractmethod
     def write(self, counter: int, frame: Frame) -> None:
@@ -32,18 +32,21 @@ class Frames(abc.ABC):
 
     @abc.abstractmethod
     def gather(self, counters: Counters, out: Frame) -> None:
-        """[..., K] -> `out` [..., K, *frame_shape]. The K frames of a row are near each other and may repeat."""
+        """Copy the frames `counters` [..., K] to `out` [..., K, *frame_shape].
+
+        The K frames of a row are close to each other and may repeat.
+        """
 
     @abc.abstractmethod
     def save(self, directory: Path, first: int, stop: int) -> None:
-        """Make frames `first` to `stop` durable in their file.
+        """Write frames `first` to `stop` durably to their file.
 
         The file is raw, so every kind of storage can load it.
         """
 
     @abc.abstractmethod
     def load(self, directory: Path, first: int, stop: int) -> None:
-        """Read frames `first` to `stop` back."""
+        """Read frames `first` to `stop` from their file."""
 
 
 class MemoryFrames(Frames):

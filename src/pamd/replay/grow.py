@@ -1,7 +1,7 @@
-"""Enlarge a replay on disk.
+"""A function that enlarges a replay on disk.
 
 Frame `c` is row `c % slots` of its files. If no frame was overwritten, this is row `c`, so larger files have the same
-rows. A kill after any step leaves a valid replay: the old one until the last step, the new one after it.
+rows. If the process is killed, the replay is still valid: it is the old one until the last step and then the new one.
 """
 
 from __future__ import annotations

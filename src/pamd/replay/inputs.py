@@ -1,4 +1,4 @@
-"""Check values before they are stored, so that invalid ones are not discovered a million updates later."""
+"""Checks of values before they are stored, so that invalid values do not cause errors a million updates later."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _LARGEST_FLOAT32 = float(np.finfo(np.float32).max)
 
 
 def check_frame(frame: NDArray[Any], layout: Layout) -> None:
-    """Raise unless `frame` is an array of the layout's shape and dtype, and finite."""
+    """Raise an error unless `frame` is a finite array with the layout's shape and dtype."""
     if not isinstance(frame, np.ndarray) or frame.dtype != layout.dtype:
         got = getattr(frame, "dtype", type(frame).__name__)
         raise DtypeError(f"a frame must be a numpy array of {layout.dtype}, got {got}")
@@ -27,7 +27,7 @@ def check_frame(frame: NDArray[Any], layout: Layout) -> None:
 
 
 def check_action(action: ArrayLike, layout: Layout) -> NDArray[np.float32]:
-    """Return the action as a finite float32 array [A]."""
+    """Return the action as a float32 array [A]. Raise an error unless it is finite and has this shape."""
     try:
         row = np.asarray(action, dtype=np.float32)
     except (TypeError, ValueError) as error:
@@ -40,7 +40,7 @@ def check_action(action: ArrayLike, layout: Layout) -> NDArray[np.float32]:
 
 
 def check_outcome(reward: float, terminated: bool) -> None:
-    """Raise unless `reward` is one finite number and `terminated` is a bool."""
+    """Raise an error unless `reward` is one finite number and `terminated` is a bool."""
     if np.ndim(reward) != 0:
         raise ShapeError(f"a reward must be one number, got {list(np.shape(reward))}")
     if isinstance(reward, str) or not abs(reward) <= _LARGEST_FLOAT32:

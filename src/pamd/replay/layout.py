@@ -25,7 +25,7 @@ __all__ = [
 STORAGES = ("memory", "mmap", "compressed")
 
 DTYPES = {"uint8": ("frames.u8", "u1"), "float32": ("frames.f32", "<f4")}
-"""The file and the numpy type of each frame data type."""
+"""The file name and the numpy type of each frame data type."""
 
 # Frames per compressed chunk. A larger chunk compresses better, but sampling decompresses more unneeded frames.
 CHUNK = 4
@@ -48,10 +48,10 @@ class ReplayConfig:
     """The number of frames in the replay. The oldest ones are overwritten."""
     storage: str = "memory"
     """Where frames are stored. `memory`: uncompressed in memory. `mmap`: in a memory-mapped file. `compressed`: in
-    memory, compressed with zstd in chunks of four frames. Plain backgrounds compress about fourfold; videos and noise
-    hardly compress. Sampling a batch takes twenty times longer. A third of the uncompressed size is allocated (all of
-    it up to 256 MB). If the frames do not fit, the run ends with a ResourceError; for videos this happens within the
-    first 1024 frames."""
+    memory, compressed with zstd in chunks of four frames. Plain backgrounds become about four times smaller; videos
+    and noise hardly compress. Sampling a batch takes twenty times as long. A third of the uncompressed size is
+    allocated (all of it up to 256 MB). If the frames do not fit, the run ends with a ResourceError; for
+    videos this happens within the first 1024 frames."""
 
     def __post_init__(self) -> None:
         check_whole("replay", "capacity", self.capacity, 1)
@@ -123,12 +123,12 @@ class Layout:
 
     @property
     def step_columns(self) -> Mapping[str, Column]:
-        """All columns except the frames. They are always in memory, because they take only 33 bytes per slot."""
+        """All columns except the frames. They are always in memory: a slot takes only 9 + 4 * `action_dim` bytes."""
         return {name: column for name, column in self.columns.items() if name != "frames"}
 
     @property
     def memory(self) -> int:
-        """Bytes in memory."""
+        """The size in memory, in bytes."""
         frame = self.columns["frames"].row_bytes
         # The chunks, their begin and end offsets, and the incomplete chunk.
         compressed = self.chunk_memory + 16 * self.chunks + CHUNK * frame

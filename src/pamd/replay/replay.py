@@ -1,9 +1,9 @@
 """The replay buffer. It stores single frames and samples batches of stacked transitions.
 
-Exact resume depends on one rule. Only the newest `capacity` frames, the window, are sampled, and the files have room
-for `margin` more. A killed run has written past its last checkpoint, but only to rows that the two newest checkpoints
-do not need. `add` and `start` raise an error before they would overwrite other rows. `needs_sync` is True well before
-that.
+Exact resume depends on one rule: a row that one of the two newest checkpoints needs is never overwritten. Only the
+newest `capacity` frames, the window, are sampled, and the files have room for `margin` more. Frames that a killed run
+wrote after its last checkpoint are therefore in rows that the checkpoints do not need. `add` and `start` raise an error
+instead of overwriting rows that are still needed. `needs_sync` is True well before that.
 """
 
 from __future__ import annotations
@@ -92,11 +92,11 @@ class Replay:
         storage: str | None = None,
         verify: bool = True,
     ) -> Replay:
-        """Open the replay at the last sync, or at the sync of a checkpoint's `state`, which must be one of the last
-        two.
+        """Open the replay at the last sync, or at the sync of a checkpoint's `state`.
 
-        `storage` may differ from the original one; `mmap` reads a large replay without loading it. Every byte of the
-        window is verified unless `verify` is False. A replay that is not read-only is always verified.
+        `state` must belong to one of the last two syncs. `storage` may differ from the original one; `mmap` reads a
+        large replay without loading it. Every byte of the window is verified unless `verify` is False. A replay that is
+        not read-only is always verified.
         """
         place = Path(directory)
         manifest = files.Manifest.load(place)
@@ -111,7 +111,7 @@ class Replay:
         loaded = _load_storage(manifest, place, read_only, verify=verify or not read_only)
         replay = Replay(loaded, manifest, read_only)
         if not read_only:
-            # From now on the files belong to this run. A sync after `state` is no longer valid.
+            # From now on, the files belong to this run. Syncs after `state` are no longer valid.
             manifest.save(place)
         return replay
 
@@ -119,12 +119,13 @@ class Replay:
     def grow(directory: str | os.PathLike[str], capacity: int) -> None:
         """Enlarge the replay on disk to `capacity` frames, so that a finished run can be extended.
 
-        This requires that no frame was overwritten. After a kill at any point, the old or the new replay is intact.
+        Raises ReplayError if frames were already overwritten. If the process is killed, the old or the new replay is
+        intact.
         """
         grow(Path(directory), capacity)
 
     def __len__(self) -> int:
-        """The number of transitions that can be sampled."""
+        """Return the number of transitions that can be sampled."""
         return self._ring.transitions
 
     @property
@@ -134,13 +135,13 @@ class Replay:
 
     @property
     def needs_sync(self) -> bool:
-        """True if half of the margin is used. Write a checkpoint before the next iteration of the loop."""
+        """True if half of the margin is used. Then write a checkpoint before the next iteration of the loop."""
         since = self.written - max(self._manifest.state.written, self.layout.capacity)
         # One less than half: an iteration may write two frames, the last of an episode and the first of the next.
         return bool(self._manifest.syncs) and since >= self.layout.margin // 2 - 1
 
     def start(self, frame: Frame) -> None:
-        """Add the first frame of an episode. An unfinished episode ends at its last frame."""
+        """Add the first frame of an episode. If the previous episode is unfinished, it ends at its last frame."""
         check_frame(frame, self.layout)
         self._append(frame, age=0)
 
@@ -186,22 +187,23 @@ class Replay:
 
         If `n_step` is above 1, `Batch.n_step` holds n-step returns discounted by `gamma`; the transitions are the same.
         If `window` is above 0, `Batch.window` holds the individual rewards of that many steps. The tensors are views of
-        memory that belongs to `buffer`. They are valid until the next call with the same `buffer`, steps and window;
-        alternate between two buffer numbers to keep two batches valid. `obs` and `next_obs` share frames: do not write
-        to them.
+        memory that belongs to `buffer`. They are valid until the next call with the same `buffer`, `window` and value
+        of `n_step > 1`. To keep two batches valid, alternate between two buffer numbers. `obs` and `next_obs` share
+        frames: do not write to them.
         """
         return self._fill_batch(self._ring.draw(batch_size, rng), buffer, n_step, gamma, window)
 
     def sync(self) -> dict[str, Any]:
-        """Make all frames durable and return the state for the checkpoint.
+        """Write all frames durably to disk and return the state for the checkpoint.
 
-        Call this once per checkpoint, and complete the checkpoint before the next frame. After that, only the last two
-        syncs can be opened.
+        Call this once per checkpoint, and complete the checkpoint before you add the next frame. From then on, only the
+        last two syncs can be opened.
         """
         if self.read_only:
             raise ReplayError("this replay was opened read-only")
         place = self._storage.place
-        # At the previous sync, the last frame had no step yet. Frames that left the window are not needed.
+        # At the previous sync, the last frame had no step yet, so save it again.
+        # Frames that left the window are not needed.
         first = max(self._manifest.state.written - 1, self._ring.start)
         self._storage.save(first, self.written)
         state = files.State(self.written, len(self), self._storage.checks(self._ring.start, self.written))
@@ -219,7 +221,7 @@ class Replay:
         self._ring.append(age)
 
     def _check_margin(self) -> None:
-        """Drop the third-last sync, and check that the next frame does not overwrite the other two."""
+        """Drop the third newest sync. Raise ReplayError if the next frame would overwrite one of the other two."""
         syncs = self._manifest.syncs
         if not syncs:
             return
@@ -232,7 +234,7 @@ class Replay:
         limit = max(older, self.layout.capacity) + self.layout.margin
         if self.written >= limit:
             raise ReplayError(
-                f"frame {self.written} would overwrite what the older of the last two syncs, at {older}, needs: "
+                f"frame {self.written} would overwrite frames that the sync at {older} needs: "
                 f"capacity {self.layout.capacity} and margin {self.layout.margin} allow {limit}; sync when needs_sync"
             )
 

@@ -1,4 +1,4 @@
-"""Forecast the memory and disk of a replay, and check that they are available before any allocation."""
+"""Forecasts of the memory and disk space of a replay, and checks that they are available before any allocation."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _CGROUPS = Path("/sys/fs/cgroup")
 
 @dataclass(frozen=True)
 class Forecast:
-    """The memory and disk of a full replay."""
+    """The memory and disk space of a full replay."""
 
     bytes_memory: int
     bytes_disk: int
@@ -35,26 +35,26 @@ class Forecast:
     """Bytes of memory, or of disk with `mmap`."""
     assumed_ratio: float = 1.0
     """The compression ratio that `compressed` assumes; 1 if no compression is assumed. Memory does not grow beyond the
-    forecast: frames that do not fit are an error."""
+    forecast: if the frames do not fit, an error is raised."""
 
 
 def forecast(
     config: ReplayConfig, frame_shape: tuple[int, ...], action_dim: int, margin: int, dtype: str = "uint8"
 ) -> Forecast:
-    """Forecast the memory and disk of a full replay."""
-    # The frame stack costs nothing, because it is built when a batch is sampled.
+    """Forecast the memory and disk space of a full replay."""
+    # The frame stack needs no storage, because it is built when a batch is sampled.
     return layout_forecast(Layout(config.capacity, margin, frame_shape, action_dim, 1, config.storage, dtype))
 
 
 def layout_forecast(layout: Layout) -> Forecast:
-    """Forecast the memory and disk of a full replay with this layout."""
+    """Forecast the memory and disk space of a full replay with this layout."""
     disk = layout.slots * sum(column.row_bytes for column in layout.columns.values())
     full = disk if layout.storage == "mmap" else layout.memory
     return Forecast(layout.memory, disk, full / layout.capacity, layout.assumed_ratio)
 
 
 def check_resources(forecast: Forecast, directory: str | os.PathLike[str] | None) -> None:
-    """Raise ResourceError if the memory, or the disk of `directory`, is too small for the forecast."""
+    """Raise ResourceError if the available memory, or the disk of `directory`, is too small for the forecast."""
     memory = available_memory()
     if forecast.bytes_memory > memory:
         assumed = f", if frames become {forecast.assumed_ratio:.1f} times smaller" if forecast.assumed_ratio > 1 else ""
@@ -76,7 +76,7 @@ def check_resources(forecast: Forecast, directory: str | os.PathLike[str] | None
 
 
 def available_memory() -> int:
-    """Return the bytes that this process can allocate: the minimum of the machine and its control group."""
+    """Return the bytes that this process can allocate: the minimum over the machine and its control groups."""
     return min([_machine_memory(), *_cgroup_memory()])
 
 
@@ -93,12 +93,12 @@ def _machine_memory() -> int:
         name, _, value = line.partition(":")
         if name == "MemAvailable":
             return int(value.split()[0]) * 1024
-    # On other systems than Linux, only the total memory is known.
+    # On systems other than Linux, only the total memory is known.
     return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
 
 
 def _cgroup_memory() -> list[int]:
-    """Return the free memory of each control group of this process. A container may show its own group as the root."""
+    """Return the free memory of each control group of this process. A container may see its own group as the root."""
     left = []
     for line in _lines(_PROC / "self" / "cgroup"):
         _, controllers, path = line.split(":", 2)
@@ -124,7 +124,7 @@ def _left_in(group: Path, limit_name: str, usage_name: str, cache_name: str) -> 
 
 
 def disk_taken(directory: Path) -> int:
-    """Return the bytes on disk that the replay in `directory` takes now. Its files are sparse until they are full."""
+    """Return the bytes on disk that the replay in `directory` uses now. Its files are sparse until they are full."""
     layouts = [Layout(2, 0, (1,), action_dim=1, frame_stack=1, storage="memory", dtype=dtype) for dtype in DTYPES]
     paths = {directory / column.file for layout in layouts for column in layout.columns.values()}
     return sum(path.stat().st_blocks * 512 for path in paths if path.is_file())

@@ -15,7 +15,7 @@ __all__ = ["Counters", "Ring"]
 
 Counters = NDArray[np.int64]
 
-# Below this share of usable transitions (many tiny episodes), listing them all is faster than rejection sampling.
+# Below this fraction of usable transitions (many tiny episodes), listing them all is faster than rejection sampling.
 _LEAST_ACCEPTANCE = 0.25
 
 
@@ -48,7 +48,7 @@ class Ring:
         self.transitions += age > 0
 
     def age_of(self, counters: Counters) -> Counters:
-        """[...] -> [...]"""
+        """Return the age of each frame in its episode. [...] -> [...]"""
         return self.age[counters % self.capacity].astype(np.int64)
 
     def usable(self, counters: Counters) -> NDArray[np.bool_]:
@@ -76,9 +76,9 @@ class Ring:
 
         The first `frame_stack` frames are the state, and the last `frame_stack` frames are the next state.
 
-        For each of `ends` [B], `frame_stack` more columns are the state after that many steps. If the episode is
-        shorter than the stack, its first frame is repeated. All states of a row belong to the same episode, so they are
-        clipped at the same frame, and the state and the next state can share frames.
+        For each of `ends` [B], `frame_stack` more columns are the state after that many steps. If a stack begins before
+        the episode, the first frame of the episode is repeated. All states of a row belong to the same episode, so they
+        are clipped at the same frame, and the state and the next state can share frames.
         """
         stack = np.arange(1 - self.frame_stack, 2)
         later = [(counters + steps)[:, None] + stack[:-1] for steps in ends]

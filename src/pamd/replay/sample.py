@@ -1,4 +1,4 @@
-"""Sample batches with one gather into preallocated buffers. This is the only file of the replay that needs torch."""
+"""Batch sampling with one gather into preallocated buffers. No other file of the replay needs torch."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class Buffers:
 
     def __init__(self, batch_size: int, layout: Layout, with_n_step: bool, window: int = 0) -> None:
         stack, (first, *rest) = layout.frame_stack, layout.frame_shape
-        # State and next state share frames. The frames of the n-step state and the end of the window follow.
+        # The state and next state share frames. Then come the frames of the n-step state and of the end of the window.
         count = stack + 1 + stack * (with_n_step + (window > 0))
         frames = _empty(batch_size, count, *layout.frame_shape, dtype=getattr(torch, layout.dtype))
         shape = (batch_size, stack * first, *rest)
@@ -39,7 +39,7 @@ class Buffers:
         self._not_done = self.batch.not_done.numpy()
 
     def fill(self, storage: Storage, ring: Ring, counters: Counters, n_step: int, gamma: float) -> Batch:
-        """[B] transitions -> the batch."""
+        """Fill the batch with the transitions `counters` [B] and return it."""
         batch, window = self.batch, self.batch.window
         ends = [] if batch.n_step is None else [ring.steps_ahead(counters, n_step)]
         ends += [] if window is None else [ring.steps_ahead(counters, window.reward.shape[1])]
@@ -56,7 +56,7 @@ class Buffers:
 
 
 def _empty(*shape: int, dtype: torch.dtype = torch.float32) -> torch.Tensor:
-    """Allocate host memory. With a GPU it is pinned, so that copies are several times faster and asynchronous."""
+    """Allocate host memory. With a GPU, it is pinned, which makes copies asynchronous and several times faster."""
     return torch.empty(shape, dtype=dtype, pin_memory=torch.cuda.is_available())
 
 
@@ -70,21 +70,21 @@ def _window(obs: torch.Tensor, steps: int) -> Window:
 
 
 def _fill_returns(n_step: NStep, storage: Storage, counters: Counters, steps: Counters, gamma: float) -> None:
-    """Fill in the return and discount of `steps` [B] steps from transitions `counters` [B]."""
+    """Fill in the return and discount over `steps` [B] steps, starting at transitions `counters` [B]."""
     rewards = _rewards(storage, counters, steps, int(steps.max()))
     n_step.reward.numpy()[:] = (rewards * gamma ** np.arange(rewards.shape[1])).sum(axis=1)
     n_step.discount.numpy()[:] = gamma**steps * (1.0 - _terminated(storage, counters, steps))
 
 
 def _fill_window(window: Window, storage: Storage, counters: Counters, steps: Counters) -> None:
-    """Fill in the rewards and the end of `steps` [B] steps from transitions `counters` [B]."""
+    """Fill in the rewards, length and end of `steps` [B] steps, starting at transitions `counters` [B]."""
     window.reward.numpy()[:] = _rewards(storage, counters, steps, window.reward.shape[1])
     window.length.numpy()[:] = steps
     window.not_done.numpy()[:] = 1.0 - _terminated(storage, counters, steps)
 
 
 def _rewards(storage: Storage, counters: Counters, steps: Counters, most: int) -> NDArray[np.floating]:
-    """Return the rewards [B, most] of `steps` [B] steps, padded with 0."""
+    """Return the rewards [B, most] of `steps` [B] steps, padded with zeros."""
     k = np.arange(most)
     # Slots beyond the last step may contain another episode or stale values, which must be ignored.
     return np.where(k < steps[:, None], storage.rewards[(counters[:, None] + k) % storage.layout.capacity], 0.0)

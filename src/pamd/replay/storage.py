@@ -55,14 +55,14 @@ class Storage:
         self._frame_checks[counter % self.layout.capacity] = checksum(np.ascontiguousarray(frame))
 
     def write_step(self, counter: int, action: NDArray[np.float32], reward: float, terminated: bool) -> None:
-        """Store the action that was taken in frame `counter` and its result."""
+        """Store the action that was taken in frame `counter`, its reward and whether it terminated the episode."""
         slot = counter % self.layout.capacity
         self.actions[slot] = action
         self.rewards[slot] = reward
         self.terminated[slot] = terminated
 
     def save(self, first: int, stop: int) -> None:
-        """Make frames `first` to `stop`, all in the window, durable."""
+        """Write frames `first` to `stop`, all in the window, durably to the files."""
         self.frames.save(self.place, first, stop)
         for name, column in self.layout.step_columns.items():
             files.write(self.place, column, [files.Piece(self._rings[name], first, stop)], self.layout.slots)
@@ -80,7 +80,7 @@ class Storage:
     def verify(self, expected: Mapping[str, str], first: int, stop: int) -> None:
         """Verify frames `first` to `stop`, all in the window.
 
-        Raises ReplayError if a checksum is not the `expected` one.
+        Raises ReplayError if a checksum differs from the `expected` one.
         """
         columns = self.layout.columns
         at_once = max(1, _READ_BYTES // columns["frames"].row_bytes)

@@ -15,7 +15,7 @@ from pamd.version import __version__
 __all__ = ["about"]
 
 _NAMED = 6
-"""The maximum number of methods, tasks or pairs that the summary names. Others are counted."""
+"""The maximum number of methods, tasks or pairs that the summary lists. The others are only counted."""
 
 
 def about(comparison: Comparison, now: datetime) -> str:
@@ -46,7 +46,7 @@ def _describe_comparison(comparison: Comparison) -> str:
 
 
 def _answer(found: dict[str, list[Finding]]) -> str:
-    """Return one line per pair. Pairs with a difference come first."""
+    """Return the results of the first pairs as HTML. Within a scale, pairs with a difference come first."""
     lines = []
     for scale, group in found.items():
         where = f" ({scale} scale)" if len(found) > 1 else ""

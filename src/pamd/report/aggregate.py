@@ -1,7 +1,7 @@
-"""Aggregate runs into cells, which the page, its tables, results.json and experiments all use.
+"""Group runs into cells, which the page, its tables, results.json and the experiments use.
 
-A row is a `Setting`, and a column is a method with all of its options. Runs in one cell differ only by their seed. Only
-finished seeds have a score; the others are listed.
+A row is a `Setting`, and a column is a method with all of its options. Runs in one cell differ only in their seed. Only
+finished seeds have a score. The others are listed.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ class Cell:
 
     @property
     def unseen_mean(self) -> Mean | None:
-        """The mean return with unseen backgrounds; None if no finished seed has one."""
+        """The mean return with unseen backgrounds or noise; None if no finished seed has one."""
         found = [run.unseen_score for run in self.finished if run.unseen_score is not None]
         return Mean.over(found) if found else None
 
@@ -67,18 +67,18 @@ class Cell:
 
     @property
     def not_counted(self) -> list[str]:
-        """The seeds without a score and the reasons."""
+        """The seeds without a score, with the reasons."""
         unfinished = [f"seed {run.seed} {run.progress}" for run in self.runs if not run.finished]
         return unfinished + [f"seed {seed} missing" for seed in self.missing]
 
     @property
     def notice(self) -> str:
-        """A note on the seeds that are not counted; "" if all are counted."""
+        """A notice about the seeds that are not counted; "" if all are counted."""
         words = "; ".join(self.not_counted)
         return words and f"{self.column.label} on {self.setting.label}: {words}"
 
     def counted(self, unit: str) -> int | None:
-        """Return the final number of frames or updates of finished runs; None if no run has finished."""
+        """Return the largest final number of frames or updates of the finished runs; None if no run has finished."""
         return max((getattr(run.curve, unit)[-1] for run in self.finished), default=None)
 
 
@@ -91,7 +91,7 @@ class Comparison:
     columns: tuple[Column, ...]
     cells: Mapping[tuple[Setting, Column], Cell]
     unreadable: tuple[Unreadable, ...] = ()
-    """Excluded directories and the reasons."""
+    """Excluded directories, with the reasons."""
 
     def row(self, setting: Setting) -> list[Cell]:
         return [self.cells[setting, column] for column in self.columns if (setting, column) in self.cells]
@@ -107,9 +107,10 @@ class Comparison:
 
 
 def compare(runs: Sequence[Run], groups: Mapping[str, Sequence[Path]] | None = None) -> Comparison:
-    """Arrange runs in rows and columns. `groups` names columns; each must have one method record and one scale.
+    """Arrange runs in rows and columns.
 
-    Raises RunError if two runs are the same seed of one cell.
+    `groups` maps column labels to run directories. All runs of a label must have the same method record and scale.
+    Raises RunError if they do not, if there are no runs, or if two runs of a cell have the same seed.
     """
     if not runs:
         raise RunError("there is no run to report on")
@@ -130,7 +131,7 @@ def compare(runs: Sequence[Run], groups: Mapping[str, Sequence[Path]] | None = N
 
 
 def compare_found(found: Found, groups: Mapping[str, Sequence[Path]] | None = None) -> Comparison:
-    """Compare runs, listing runs that cannot be read or repeat a seed. Raises RunError if none is left."""
+    """Compare runs. Runs that cannot be read or that repeat a seed are listed. Raises RunError if no run remains."""
     if found.unreadable and not found.runs:
         raise RunError("no run can be read: " + "; ".join(one.reason for one in found.unreadable))
     runs, unreadable = [], list(found.unreadable)

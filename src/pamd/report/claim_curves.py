@@ -1,4 +1,4 @@
-"""Learning curves claim by claim, where all arms in one panel could not be read."""
+"""Learning curves for each claim, because a panel with all arms would be unreadable."""
 
 from __future__ import annotations
 
@@ -15,12 +15,15 @@ from pamd.report.verdicts import Claim
 __all__ = ["claim_curves"]
 
 _PANEL, _LEGEND = (2.5, 1.7), 2.7
-"""Width and height of a panel, and width of the legends, in inches."""
+"""The width and height of a panel, and the width of the legends, in inches."""
 
 
 @page_style()
 def claim_curves(comparison: Comparison, claims: Sequence[Claim], path: Path) -> list[Path]:
-    """Draw a row for each claim and a panel for each task, with the arms of the claim. No claim has two arms: []."""
+    """Draw a row for each claim and a panel for each task, with the arms of the claim.
+
+    Returns [] if no claim has a pair whose arms both ran on a task.
+    """
     from matplotlib import pyplot
 
     rows = [(claim, cells) for claim in claims if (cells := _cells(comparison, claim))]
@@ -46,7 +49,7 @@ def claim_curves(comparison: Comparison, claims: Sequence[Claim], path: Path) ->
 
 
 def _cells(comparison: Comparison, claim: Claim) -> dict[Setting, list[Cell]]:
-    """The cells of the claim's arms, on the tasks where both arms of a pair ran."""
+    """Return the cells of the claim's arms for each task on which both arms of a pair ran."""
     found: dict[Setting, list[Cell]] = {}
     for setting in comparison.settings:
         cells = {cell.column.label: cell for cell in comparison.row(setting)}

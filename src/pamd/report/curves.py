@@ -17,7 +17,7 @@ __all__ = ["MeanCurve", "align", "mean_curve"]
 
 @dataclass(frozen=True)
 class MeanCurve:
-    """The mean over seeds at G points; `error` is NaN for a single seed, `seconds` NaN if a run has no timing."""
+    """The mean over seeds at G points. `error` is NaN for a single seed; `seconds` is NaN if a run has no timing."""
 
     decisions: NDArray[np.int64]
     frames: NDArray[np.float64]
@@ -31,7 +31,7 @@ class MeanCurve:
 def align(curve: Curve, grid: NDArray[np.int64]) -> NDArray[np.float64]:
     """Return the mean return of the last evaluation at or before each grid point [G].
 
-    It is NaN before the first and after the last evaluation.
+    The value is NaN before the first and after the last evaluation.
     """
     if not curve.decisions:
         return np.full(len(grid), np.nan)
@@ -42,7 +42,7 @@ def align(curve: Curve, grid: NDArray[np.int64]) -> NDArray[np.float64]:
 
 
 def mean_curve(runs: Sequence[Run]) -> MeanCurve:
-    """Return mean, standard error and number of seeds on the union of their evaluation steps."""
+    """Return the mean, standard error and number of seeds on the union of the runs' evaluation steps."""
     curves = [run.curve for run in runs if run.curve.decisions]
     grid = np.array(sorted({step for curve in curves for step in curve.decisions}), dtype=np.int64)
     values = np.array([align(curve, grid) for curve in curves]).reshape(len(curves), len(grid))
@@ -50,7 +50,7 @@ def mean_curve(runs: Sequence[Run]) -> MeanCurve:
     points = [mean_and_error(values[present[:, g], g]) for g in range(len(grid))]
 
     def unit(name: str) -> NDArray[np.float64]:
-        """Return a unit at the grid points, interpolated within each run and averaged over the available runs."""
+        """Return a unit at the grid points, interpolated within each run and averaged over the runs at each point."""
         lines = [_interpolated(curve, getattr(curve, name), grid) for curve in curves]
         return np.array(
             [np.mean([line[g] for line, own in zip(lines, present, strict=True) if own[g]]) for g in range(len(grid))]

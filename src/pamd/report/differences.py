@@ -1,4 +1,4 @@
-"""Labels that show how configs differ, so that different configs do not share a name."""
+"""Labels that show how configs differ, so that different configs have different labels."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _SHOWN = 3
 
 
 def canonical(record: Any) -> str:
-    """Return a text that is equal for equal records."""
+    """Return a string that is equal for equal records."""
     return json.dumps(record, sort_keys=True)
 
 
@@ -24,7 +24,7 @@ def differing(records: Sequence[Mapping[str, Any]]) -> list[str]:
 
 
 def make_labels(names: Sequence[str], records: Sequence[Mapping[str, Any]]) -> list[str]:
-    """Return a label for each record: its name, and its differences from other records of that name."""
+    """Return a label for each record: its name and its differences from other records with that name."""
     by_name: dict[str, list[Mapping[str, Any]]] = {}
     for name, record in zip(names, records, strict=True):
         by_name.setdefault(name, []).append(record)
@@ -43,7 +43,7 @@ def make_labels(names: Sequence[str], records: Sequence[Mapping[str, Any]]) -> l
 
 
 def _flat(record: Mapping[str, Any], prefix: str = "") -> dict[str, str]:
-    """{"a": {"b": 1}} as {"a.b": "1"}."""
+    """Flatten a record: {"a": {"b": 1}} becomes {"a.b": "1"}."""
     flat: dict[str, str] = {}
     for key, value in record.items():
         if isinstance(value, Mapping):

@@ -1,4 +1,4 @@
-"""The claims on exact ground truth: fits of exact metrics, paired by MDP, metric and seed."""
+"""Verdicts on the claims from fits of exact metrics, paired by MDP, metric and seed."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from pamd.report.verdicts import Answer, Claim, Pair, Samples, decide
 __all__ = ["EXACT_DISTANCES", "EXACT_OUTCOMES", "exact_answers"]
 
 _OWN = {"dbc-det": "l1", "simsr": "cosine"}
-"""The distance of a method that names none."""
+"""The distances of methods whose names do not contain one."""
 EXACT_DISTANCES = (
     "l1",
     "cosine",
@@ -26,16 +26,19 @@ EXACT_DISTANCES = (
 )
 
 Cell = Mapping[str, Any]
-"""One fit, as `pamd diagnose exact` writes it to data.json."""
+"""One fit in the format that `pamd diagnose exact` writes to data.json."""
 
 
 def _unseen_error(cell: Cell) -> float | None:
-    """Higher is better: the smaller the error on pairs that were not fitted."""
+    """Return the negative log error on pairs that were not fitted; None if the latents were fixed. Higher is better."""
     return -math.log10(max(cell["held_out"], 1e-6)) if cell["encoder"] == "trainable" else None
 
 
 def _fixed_latents(cell: Cell) -> float | None:
-    """Higher is better: the less the distance fits with fixed random latents, the less it can absorb."""
+    """Return the log error with fixed random latents; None if the latents were trained.
+
+    Higher is better: a distance that fits fixed latents less well can absorb less.
+    """
     return math.log10(max(cell["residual"], 1e-6)) if cell["encoder"] == "frozen" else None
 
 
@@ -44,13 +47,16 @@ EXACT_OUTCOMES: dict[str, Callable[[Cell], float | None]] = {
     "fixed latents": _fixed_latents,
 }
 _ABSORPTION = "C5"
-"""The claim that "fixed latents" decides."""
+"""The claim that is decided by "fixed latents"."""
 
 
 def exact_answers(
     cells: Sequence[Cell], claims: Sequence[Claim], outcome: str, rng: np.random.Generator
 ) -> list[Answer]:
-    """Every pair of distances that was fitted. C5 is decided by "fixed latents", all others by "unseen pairs"."""
+    """Return an answer for every pair whose distances have at least two common seeds on every common task.
+
+    C5 is decided by "fixed latents", and all other claims by "unseen pairs".
+    """
     chosen = [claim for claim in claims if (claim.name == _ABSORPTION) == (outcome == "fixed latents")]
     score = EXACT_OUTCOMES[outcome]
     scores: dict[str, dict[str, dict[int, float]]] = {}
@@ -73,7 +79,7 @@ def exact_answers(
 
 
 def _distance(label: str) -> str:
-    """The distance of an arm; "" for an arm that differs in something else, which exact fits do not have."""
+    """Return the distance of an arm; "" if it has no distance, or has a variant, which exact fits do not have."""
     if "(" in label:
         return ""
     method, _, distance = label.partition("+")

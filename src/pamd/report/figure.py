@@ -1,6 +1,6 @@
-"""Figures as SVG and PNG in the style of the page. A method has the same color in every figure.
+"""SVG and PNG figures in the style of the page. A method has the same color in every figure.
 
-An SVG contains a second set of colors for a dark page, so it follows the color scheme of the reader.
+An SVG also contains colors for a dark page, so it follows the reader's color scheme.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from pamd.report.run import Curve
 
 __all__ = ["colour", "dark", "learning_curves", "page_style", "plain", "save_figure"]
 
-# The color-blind safe palette of Okabe and Ito; black is reserved for text.
+# Six colors of Okabe and Ito's color-blind safe palette and two of Paul Tol's. Black is reserved for text.
 PALETTE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00", "#882255", "#999933")
 NAMED = {
     "dbc": PALETTE[5],
@@ -28,7 +28,7 @@ NAMED = {
     "simsr+pamd": PALETTE[4],
     "simsr+mlp": PALETTE[6],
     "sac": PALETTE[7],
-    # A distance has the color of the method that it belongs to.
+    # A distance has the color of the method that uses it.
     "pamd": PALETTE[0],
     "l1": PALETTE[1],
     "cosine": PALETTE[2],
@@ -43,9 +43,9 @@ NAMED = {
 
 
 PNG_DPI = 150
-"""Pixels per inch of a PNG. An SVG and a PNG have the same size on the page."""
+"""The resolution of a PNG in pixels per inch. An SVG and a PNG have the same size on the page."""
 _LONGEST = 200
-"""The maximum number of characters of a label in a figure."""
+"""The maximum number of characters in a label."""
 
 
 INK = "#1b1b1b"
@@ -64,12 +64,12 @@ DARK = {
 
 
 def colour(method: str) -> str:
-    """The color of a method, the same in every figure."""
+    """Return the color of a method, which is the same in every figure."""
     return NAMED.get(method) or PALETTE[zlib.crc32(method.encode()) % len(PALETTE)]
 
 
 def dark(hue: str) -> str:
-    """Return the replacement of `hue` on a dark page."""
+    """Return the replacement for `hue` on a dark page."""
     return DARK.get(hue.lower(), hue)
 
 
@@ -85,7 +85,7 @@ def page_style() -> Iterator[None]:
 
 
 def plain(text: str) -> str:
-    """Escape a label, because matplotlib would draw text between dollar signs as a formula."""
+    """Shorten and escape a label, because matplotlib would draw text between dollar signs as a formula."""
     return textwrap.shorten(text, _LONGEST, placeholder=" …").replace("$", r"\$")
 
 
@@ -95,7 +95,7 @@ def learning_curves(
 ) -> list[Path]:
     """Draw the mean evaluation return over decisions with a band of one standard error over episodes (SVG and PNG).
 
-    `baseline` draws a line at the return of random actions.
+    `baseline` is the return of random actions, which is drawn as a line.
     """
     from matplotlib import pyplot
 

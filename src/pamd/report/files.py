@@ -1,4 +1,4 @@
-"""Read files of a run directory safely. Links are not followed, and names cannot refer to files outside of it."""
+"""Read files in a run directory safely. Links are not followed, and files outside the directory cannot be read."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def read(directory: Path, name: str) -> bytes:
 
 
 def names_in(directory: Path, name: str) -> list[str]:
-    """Return the sorted names in the directory `name` of a run directory; empty if it does not exist."""
+    """Return the sorted names in the subdirectory `name` of a run directory; empty if it cannot be opened."""
     try:
         handle = _open(directory, name, os.O_DIRECTORY)
     except OSError:
@@ -32,7 +32,7 @@ def names_in(directory: Path, name: str) -> list[str]:
 
 
 def is_inside(directory: Path, name: str) -> bool:
-    """Return whether `name` is a regular file in a run directory whose path contains no link."""
+    """Return whether `name` in a run directory is a regular file and no part of its path is a link."""
     path = directory
     for part in PurePosixPath(name).parts:
         path = path / part

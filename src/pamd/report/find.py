@@ -15,7 +15,7 @@ _DEEPEST = 4
 
 
 def find_runs(path: Path) -> Iterator[Path | Unreadable]:
-    """Return the run directories at or below `path`, and directories that look like runs but cannot be read.
+    """Yield the run directories at or below `path`, and directories that look like runs but cannot be read.
 
     Raises RunError if the path itself cannot be read or contains no run.
     """
@@ -49,12 +49,12 @@ def _search(path: Path, given: Path, depth: int) -> Iterator[Path | Unreadable]:
 
 
 def _linked(link: Path, given: Path) -> Iterator[Unreadable]:
-    """Report a link to a run outside the given directory. Runs inside are found without the link."""
+    """Yield a link to a run outside the given directory as unreadable. Runs inside it are found without the link."""
     target = link.resolve()
     if (target / "config.json").is_file() and not target.is_relative_to(given.resolve()):
         yield Unreadable(link, f"{link} is a symbolic link to another directory; pass {target} instead")
 
 
 def _siblings(path: Path) -> list[str]:
-    """Return the names of the sibling directories of `path`, which need not exist."""
+    """Return the names of the sibling directories of `path`. `path` itself need not exist."""
     return [found.name for found in path.parent.glob("*") if found.name != path.name and found.is_dir()]

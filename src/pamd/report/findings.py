@@ -1,4 +1,4 @@
-"""The results of a comparison: which method of each pair scores higher, and with which certainty."""
+"""The results of a comparison: which method of each pair scores higher, and how certain the result is."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from pamd.table import counted
 __all__ = ["LEVEL", "Finding", "findings"]
 
 LEVEL = 0.05
-"""A corrected p value below this is called a difference."""
+"""A corrected p value below this level counts as a difference."""
 
 
 @dataclass(frozen=True)
 class Finding:
-    """The difference in return between two methods, over the seeds that both finished."""
+    """The difference in return between two methods, over the seeds that both methods finished."""
 
     first: Column
     second: Column
@@ -31,7 +31,7 @@ class Finding:
     seeds: int
     """The number of paired seeds over all settings."""
     effect: Effect
-    """first minus second, averaged over the settings"""
+    """The return of `first` minus the return of `second`, averaged over the settings."""
     corrected: float = 1.0
     """The p value, corrected for the number of pairs."""
 
@@ -54,9 +54,9 @@ class Finding:
 
 
 def findings(comparison: Comparison, scale: str) -> list[Finding]:
-    """Return one finding per pair of methods with two common finished seeds in a setting of `scale`.
+    """Return one finding per pair of methods with at least two common finished seeds in a setting of `scale`.
 
-    If the comparison has methods with and without a plug-in, only these pairs are tested, which increases the power.
+    If some pairs compare a method with and without a plug-in, only these are tested, which increases the power.
     """
     found = [one for pair in _tested(scored_columns(comparison, scale)) if (one := _finding(comparison, scale, *pair))]
     corrected = holm([one.effect.p_value for one in found])

@@ -1,6 +1,6 @@
 """Check config.json against the copy in the checkpoints of a run.
 
-training/checkpoint.py defines the files of a checkpoint. It is not imported here, because it needs torch.
+training/checkpoint.py defines the files of a checkpoint. It is not imported here because it needs torch.
 """
 
 from __future__ import annotations
@@ -21,20 +21,22 @@ from pamd.report.text import parse_json
 __all__ = ["Verified", "verify_config"]
 
 _FIELDS = 5
-"""The maximum number of edited fields in an error."""
+"""The maximum number of edited fields that an error lists."""
 
 
 class Verified(NamedTuple):
     """The evidence that a config was not edited."""
 
     by: str
-    """A checkpoint, or the directory name, which contains a digest of the config; "" if there is no evidence."""
+    """The checkpoint, or the directory name, which contains a digest of the config; "" if there is no evidence."""
     notice: str = ""
-    """Notices about the checkpoints for the reader of the report."""
+    """A notice about the checkpoints for the reader of the report; "" if there is none."""
 
 
 def verify_config(directory: Path, config: Mapping[str, Any]) -> Verified:
-    """Compare config.json with the newest readable checkpoint. Raises RunError with the edited fields.
+    """Compare config.json with the newest readable checkpoint that has a config.
+
+    Raises RunError with the edited fields if the two differ.
 
     Runs of version 0.1.0 have no config in their checkpoints, and published results have no checkpoints. Their config
     can be verified only by the directory name.
@@ -62,7 +64,7 @@ def _refuse_edits(directory: Path, name: str, state: Mapping[str, Any], config: 
     budget = state.get("budget")
     done = budget.get("decisions") if isinstance(budget, dict) else None
     if isinstance(done, int) and done > config["decisions"]:
-        # A budget can be raised, so it is not part of the identity. It cannot be below the finished decisions.
+        # The budget can be raised, so it is not part of the identity. It cannot be below the finished decisions.
         found.append(f"decisions was at least {done} and is {config['decisions']}")
     if found:
         more = f"; and {len(found) - _FIELDS} more" if len(found) > _FIELDS else ""
@@ -71,7 +73,7 @@ def _refuse_edits(directory: Path, name: str, state: Mapping[str, Any], config: 
 
 
 def _state(directory: Path, name: str) -> dict[str, Any] | None:
-    """Read state.json of a checkpoint; None if it has changed since it was written."""
+    """Read state.json of a checkpoint; None if it cannot be read or has changed since it was written."""
     place = f"checkpoints/{name}"
     try:
         data = files.read(directory, f"{place}/state.json")

@@ -1,4 +1,4 @@
-"""The effects behind the verdicts as one figure: a row for each pair of arms, a panel for each rung."""
+"""A figure of the effects that decide the verdicts, with a row for each pair of arms and a panel for each rung."""
 
 from __future__ import annotations
 
@@ -16,7 +16,10 @@ _COLOURS: dict[Verdict, str] = {"yes": "#0072B2", "no": "#D55E00", "open": "#6e6
 
 @page_style()
 def forest_figure(rungs: Mapping[str, Sequence[Answer]], path: Path, units: Mapping[str, str]) -> list[Path]:
-    """Draw every difference with its 95% interval. `units` holds what differs on a rung. No answers: []."""
+    """Draw every difference with its 95% interval. Returns [] if there are no answers.
+
+    `units` maps each rung to the quantity that is compared.
+    """
     from matplotlib import pyplot
 
     keys = pairs_of(rungs)
@@ -41,14 +44,14 @@ def forest_figure(rungs: Mapping[str, Sequence[Answer]], path: Path, units: Mapp
 
 
 def _edge(found: Sequence[Answer]) -> float:
-    """The end of the axis, on both sides. A few very wide intervals do not make all others unreadable."""
+    """Return the limit of the axis on both sides. A few very wide intervals do not make the others unreadable."""
     effects = [answer.effect for answer in found]
     ends = sorted(abs(effect.mean) + effect.half_width() for effect in effects)
     return 1.1 * max(ends[3 * (len(ends) - 1) // 4], *(abs(effect.mean) for effect in effects), 1e-9)
 
 
 def _interval(axes: Any, row: int, answer: Answer, edge: float) -> None:
-    """An effect with its interval; an arrow where the interval leaves the axis."""
+    """Draw an effect with its interval. An arrow marks an end of the interval that is outside the axis."""
     mean, half = answer.effect.mean, answer.effect.half_width()
     hue = _COLOURS[answer.verdict]
     axes.plot([max(mean - half, -edge), min(mean + half, edge)], [row, row], color=hue, lw=2, solid_capstyle="butt")

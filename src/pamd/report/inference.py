@@ -25,27 +25,30 @@ __all__ = ["aggregates", "common", "differences", "improvement", "pairs"]
 
 
 def common(comparison: Comparison, scale: str, columns: Sequence[Column]) -> list[Setting]:
-    """Return the settings of a scale in which all `columns` have a score; empty if a task would count twice."""
+    """Return the settings of a scale in which all `columns` have a score; empty if a task would be counted twice."""
     settings = [setting for setting in comparison.settings if setting.scale == scale]
     both = [s for s in settings if columns and all(_scored(comparison, s, column) for column in columns)]
     return both if len({setting.name for setting in both}) == len(both) else []
 
 
 def scored_columns(comparison: Comparison, scale: str) -> list[Column]:
-    """The columns with a score at a scale."""
+    """Return the columns that have a score at a scale."""
     settings = [setting for setting in comparison.settings if setting.scale == scale]
     return [column for column in comparison.columns if any(_scored(comparison, s, column) for s in settings)]
 
 
 def normalised(comparison: Comparison, settings: Sequence[Setting], column: Column) -> Scores | None:
-    """Return scores divided by the highest possible return, [tasks][seeds]; None if it is not known for a task."""
+    """Return scores divided by the highest possible return, [tasks][seeds]; None if it is unknown for a task."""
     if any(setting.best is None for setting in settings):
         return None
     return [comparison.cells[s, column].array / s.best for s in settings if s.best is not None]
 
 
 def aggregates(comparison: Comparison, scale: str, rng: np.random.Generator) -> Table | None:
-    """Return aggregates over the common tasks of all methods, normalized by the highest return; None without any."""
+    """Return aggregates over the common tasks of all methods, normalized by the highest possible return.
+
+    Returns None if there are no common tasks or the highest possible return of a task is unknown.
+    """
     columns = scored_columns(comparison, scale)
     settings = common(comparison, scale, columns)
     rows: list[list[Value]] = []
@@ -68,13 +71,13 @@ def aggregates(comparison: Comparison, scale: str, rng: np.random.Generator) -> 
 
 
 def pairs(columns: Sequence[Column]) -> list[tuple[Column, Column]]:
-    """Return all pairs of columns. Pairs with and without a plug-in come first, the plug-in before its baseline."""
+    """Return all pairs of columns. Pairs of a plug-in and its baseline come first, and start with the plug-in."""
     ordered = [(b, a) if b.method.startswith(f"{a.method}+") else (a, b) for a, b in itertools.combinations(columns, 2)]
     return sorted(ordered, key=lambda pair: not pair[0].method.startswith(f"{pair[1].method}+"))
 
 
 def improvement(comparison: Comparison, scale: str, rng: np.random.Generator) -> Table | None:
-    """Return the probability that a run of one method beats a run of the other, averaged over common tasks."""
+    """Return the probability that a run of one method beats a run of another, averaged over their common tasks."""
     rows: list[list[Value]] = []
     for x, y in pairs(scored_columns(comparison, scale)):
         settings = common(comparison, scale, [x, y])
@@ -98,7 +101,7 @@ def improvement(comparison: Comparison, scale: str, rng: np.random.Generator) ->
 
 
 def differences(comparison: Comparison, scale: str) -> Table | None:
-    """Return paired differences by seed for each setting, and the number of seeds required to detect them."""
+    """Return the differences paired by seed for each setting, and the number of seeds needed to detect them."""
     rows = []
     for x, y in pairs(scored_columns(comparison, scale)):
         for setting in comparison.settings:

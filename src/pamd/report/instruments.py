@@ -1,4 +1,4 @@
-"""Which instrument predicts the return? Rank correlations over the runs of each task."""
+"""Rank correlations between instruments and the return, over the runs of each task."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _RESAMPLES = 1_000
 _LOGS = ("train.jsonl", "eval.jsonl")
 _MARKERS = "osD^vPX"
 _FEWEST = 4
-"""A task with fewer runs has no correlation."""
+"""The minimum number of runs of a task for a correlation."""
 
 
 @dataclass(frozen=True)
@@ -34,7 +34,7 @@ class Instrument:
     name: str
     says: str
     read: Callable[[Mapping[str, Any]], float | None]
-    """Its value in a row of a log; None if the row does not have it."""
+    """A function that returns the value in a row of a log; None if the row does not contain it."""
 
 
 def _field(name: str) -> Callable[[Mapping[str, Any]], float | None]:
@@ -60,7 +60,7 @@ INSTRUMENTS = (
 
 @dataclass(frozen=True)
 class Measured:
-    """An instrument at the end of R runs of one task."""
+    """The last values of an instrument and the final returns of R runs of one task."""
 
     task: str
     methods: tuple[str, ...]
@@ -72,7 +72,7 @@ class Measured:
 
     @property
     def within_method(self) -> tuple[Array, Array]:
-        """Values and returns [R] as deviations from the mean of their method."""
+        """The values and returns [R] as deviations from the mean of their method."""
         names = np.array(self.methods)
         values, returns = self.values.copy(), self.returns.copy()
         for name in set(self.methods):
@@ -82,7 +82,7 @@ class Measured:
 
 
 def measure(comparison: Comparison) -> dict[Instrument, list[Measured]]:
-    """The last value of each instrument in every finished run that logs it, task by task."""
+    """Return the last value of each instrument in finished runs that log it, for each task with enough such runs."""
     found: dict[Instrument, list[Measured]] = {}
     for setting in comparison.settings:
         finished = [(cell.column.label, run) for cell in comparison.row(setting) for run in cell.finished]
@@ -108,7 +108,7 @@ def _last(log: Sequence[Mapping[str, Any]], instrument: Instrument) -> float | N
 def instrument_table(
     instruments: Mapping[Instrument, Sequence[Measured]], name: str, rng: np.random.Generator
 ) -> Table | None:
-    """A row for each instrument that enough runs log; None if there is none."""
+    """Return a table with one row per instrument; None if there are no instruments."""
     rows: list[list[Value]] = []
     for instrument, found in instruments.items():
         overall = [(one.values, one.returns) for one in found]
@@ -129,7 +129,7 @@ def instrument_table(
 
 
 def _estimate(pairs: Sequence[tuple[Array, Array]], rng: np.random.Generator) -> Estimate:
-    """The mean rank correlation over tasks, with its bootstrap interval."""
+    """Return the mean rank correlation over tasks, with its bootstrap interval."""
 
     def mean(samples: Sequence[tuple[Array, Array]]) -> float:
         return float(np.mean([rank_correlation(x, y) for x, y in samples]))
@@ -144,7 +144,10 @@ def _estimate(pairs: Sequence[tuple[Array, Array]], rng: np.random.Generator) ->
 
 @page_style()
 def instrument_figure(found: Mapping[Instrument, Sequence[Measured]], path: Path) -> list[Path]:
-    """A panel for each instrument and task: the return of every run against its last value. No runs: []."""
+    """Draw the return of every run against the last value of the instrument, with a panel per instrument and task.
+
+    Returns [] if there are no instruments.
+    """
     from matplotlib import pyplot
 
     if not found:
@@ -168,7 +171,7 @@ def instrument_figure(found: Mapping[Instrument, Sequence[Measured]], path: Path
 
 
 def _look(methods: Sequence[str]) -> dict[str, tuple[str, str]]:
-    """The color and the marker of each method. Methods of the same color have different markers."""
+    """Return the color and marker of each method. Methods with the same color have different markers."""
     taken: dict[str, int] = {}
     look = {}
     for name in methods:

@@ -37,7 +37,7 @@ _LEAST = {"decisions": 1, "seed": 0, "env.action_repeat": 1}
 def parse_config(config: Any, what: str) -> dict[str, Any]:
     """Parse a JSON tree as a config in the current layout with printable text. Raises RunError if it is not valid.
 
-    `what` names its file in errors.
+    `what` is the name of the file in error messages.
     """
     if not isinstance(config, dict):
         raise RunError(f"{what} is not the config of a run: it must be a record, got {type(config).__name__}")
@@ -67,20 +67,20 @@ def _check(name: str, value: Any, kind: type[Any], what: str) -> None:
 def from_layout_1(config: Mapping[str, Any]) -> dict[str, Any]:
     """Convert a config of the first layout, which had no `layout` key, to the current layout.
 
-    It stored the learner and the schedule in the method and all sizes in the scale, omitted options with default
-    values, and used null for the task's default action repeat.
+    The first layout stored the learner and the schedule in the method and all sizes in the scale. It omitted options
+    with default values and used null for the task's default action repeat.
     """
     method, scale = dict(config["method"]), dict(config["scale"])
     if method["name"] == "sac":
         method["name"] = "none"
     name = scale.pop("name")
-    # The environment also contains these two.
+    # The environment also stores these two.
     sizes = {key: value for key, value in scale.items() if key not in ("size", "frame_stack")}
     filters = {key: sizes.pop(key) for key in ("filters", "strides") if key in sizes}
     return {
         **config,
         "layout": LAYOUT,
-        # The family only chose the default action repeat.
+        # The family only determined the default action repeat.
         "env": {key: value for key, value in config["env"].items() if key != "family"},
         "encoder": {"name": "conv", "options": filters},
         "learner": {"name": "sac", "options": {**(method.pop("sac", None) or {}), **sizes}},

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from pamd.errors import RunError
+from pamd.identity import tree_identity
 from pamd.report import files
 from pamd.report.differences import canonical
 from pamd.report.find import find_runs
@@ -21,8 +22,6 @@ from pamd.report.text import parse_json
 
 __all__ = ["Found", "load_run", "load_runs", "read_runs"]
 
-_NOT_IDENTITY = ("decisions", "runtime")
-"""Fields that are not part of a run's identity."""
 _STATES = ("running", "finished", "interrupted", "failed")
 _LATEST = 253402300800
 """The end of the year 9999 in Unix time, the latest date that Python supports."""
@@ -46,7 +45,8 @@ def load_runs(paths: Sequence[Path]) -> list[Run]:
 def read_runs(paths: Sequence[Path]) -> Found:
     """Load all runs in `paths`, which are run directories or directories that contain runs.
 
-    A directory that is given twice counts once. If two directories have the same name or run, the second is unreadable.
+    A directory that is given twice counts once. A directory with the same name or config as an earlier one is listed as
+    unreadable.
     """
     places: dict[Path, Path | Unreadable] = {}
     for path in paths:
@@ -68,7 +68,7 @@ def read_runs(paths: Sequence[Path]) -> Found:
 
 
 def load_run(path: Path) -> Run:
-    """Load the run in `path` in any state. Each file is read once, because the run may still be active."""
+    """Load the run in `path`, finished or not. Each file is read only once because the run may still be active."""
     file = path / "config.json"
     try:
         data = files.read(path, "config.json")
@@ -88,8 +88,7 @@ def load_run(path: Path) -> Run:
 
 def _check_new(run: Run, seen: dict[str, Path]) -> None:
     """Raise RunError if a run with the same name or config was already loaded."""
-    identity = canonical({key: value for key, value in run.config.items() if key not in _NOT_IDENTITY})
-    keys = {"name": run.path.resolve().name, "config": identity}
+    keys = {"name": run.path.resolve().name, "config": canonical(tree_identity(run.config))}
     for what, key in keys.items():
         if key in seen:
             raise RunError(f"{seen[key]} and {run.path} have the same {what}: one run must not count twice")
@@ -121,10 +120,10 @@ def _seconds(decisions: Sequence[int], timing: Sequence[Row]) -> list[float | No
 
 
 def _action_repeat(curve: Curve) -> int:
-    """Return the frames per decision of a run of the first layout, from its counters; 0 if they are 0."""
+    """Return the frames per decision of a run of the first layout, from its counters; 0 if it has no decisions."""
     if not curve.decisions or not curve.decisions[-1]:
         return 0
-    # The last decision of an episode may take fewer frames, so the mean is below the repeat by less than one.
+    # The last decision of an episode may have fewer frames, so the mean is less than one below the action repeat.
     return math.ceil(curve.frames[-1] / curve.decisions[-1])
 
 
@@ -134,7 +133,7 @@ class _Status(NamedTuple):
 
 
 def _status(path: Path) -> _Status:
-    """Read the status of a run. It is only informative: the evaluations decide whether the run is finished."""
+    """Read the status of a run. It is only informative. The evaluations determine whether the run is finished."""
     try:
         status = parse_json(files.read(path, "status.json"))
     except (OSError, ValueError):

@@ -1,4 +1,4 @@
-"""Read the logs of a run. An incomplete last line is dropped with a notice; any other damage is an error."""
+"""Read the logs of a run. An incomplete last line is dropped with a notice. Any other damage is an error."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ Row = dict[str, Any]
 _LARGEST_COUNT = 2**53
 """The largest count that a floating-point number represents exactly."""
 _LARGEST = 1e30
-"""The largest valid return. Sums and squares stay finite below it."""
+"""The largest valid return. Sums and squares of smaller values are finite."""
 
 
 class Log(NamedTuple):
-    """The rows of a JSON-lines file."""
+    """The rows of a JSON Lines file."""
 
     rows: list[Row]
     notice: str
@@ -30,7 +30,7 @@ class Log(NamedTuple):
 
 
 def read_log(path: Path) -> Log:
-    """Read a JSON-lines file whose last line may still be incomplete. A missing file has no rows."""
+    """Read a JSON Lines file whose last line may be incomplete. A missing file has no rows."""
     try:
         *lines, rest = files.read(path.parent, path.name).split(b"\n")
     except FileNotFoundError:
@@ -60,7 +60,7 @@ def read_evaluations(path: Path) -> Log:
 
 
 def read_timing(path: Path) -> Log:
-    """Read timing.jsonl. Raises RunError if a row has no time."""
+    """Read timing.jsonl. Raises RunError if a row has no valid time."""
     log = read_log(path)
     for number, row in enumerate(log.rows, start=1):
         where = f"{path}, line {number}"
@@ -71,7 +71,7 @@ def read_timing(path: Path) -> Log:
 
 
 def read_repairs(path: Path) -> list[str]:
-    """Return the repairs in repairs.jsonl as notices. Damage to this file is also only a notice."""
+    """Return the repairs in repairs.jsonl as notices. If this file is damaged, that is also only a notice."""
     try:
         log = read_log(path)
     except RunError as error:

@@ -48,7 +48,7 @@ def build(
 ) -> Path:
     """Write a report on `runs` (run directories, or directories that contain them) and return the path of its page.
 
-    `published` are the paper's numbers to show for comparison. `groups` names columns: label -> runs of one method.
+    `published` contains the paper's numbers for comparison. `groups` maps column labels to the runs of one method.
     Unreadable runs are listed on the page with the reason. Raises RunError if no run can be read.
     """
     return write(compare_found(read_runs([Path(run) for run in runs]), groups), out, title=title, published=published)
@@ -76,7 +76,7 @@ def write(comparison: Comparison, out: Path, *, title: str, published: Sequence[
 
 
 def _clear(out: Path) -> None:
-    """Delete the files of an earlier report, so that all files belong to this one."""
+    """Delete the files of an earlier report, so that all files belong to the new report."""
     if (out / "index.html").is_file():
         for pattern in ("configs/*.json", "tables/*.csv", "tables/*.tex", "figures/*.svg", "figures/*.png"):
             for file in out.glob(pattern):
@@ -100,13 +100,13 @@ def page_text(comparison: Comparison, title: str, blocks: Mapping[str, str]) -> 
             f'<section id="{name}"><h2>{html.escape(heading)}</h2>{blocks[heading]}</section>'
             for heading, name in names.items()
         ),
-        # "</script>" in a string would end the element.
+        # "</script>" in a string would end the script element.
         data=json.dumps(_data(comparison), allow_nan=False).replace("<", "\\u003c"),
     )
 
 
 def _policy(style: str, script: str) -> str:
-    """Return a Content-Security-Policy that allows only our style and script, and embedded pictures and videos."""
+    """Return a Content-Security-Policy that allows only our style and script, and embedded images and videos."""
     hashes = [base64.b64encode(hashlib.sha256(text.encode()).digest()).decode() for text in (style, script)]
     rules = {
         "default-src": "'none'",

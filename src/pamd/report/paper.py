@@ -28,12 +28,12 @@ _PLACES = {
     "tab:dbc-mico-simsr-hparams": "Table 6",
     "tab:action-repeat": "Table 7",
 }
-"""Labels in the source of the paper and the numbers of its tables and figures."""
+"""The labels in the source of the paper and the corresponding table and figure numbers."""
 
 
 @dataclass(frozen=True)
 class _Quoted(Quantity):
-    """Numbers of the paper, several if it reports more than one budget."""
+    """Numbers from the paper. There are several if it reports more than one budget."""
 
     numbers: tuple[Published, ...]
 
@@ -49,7 +49,7 @@ class _Quoted(Quantity):
 
 
 def compared_table(comparison: Comparison, published: Sequence[Published]) -> Table | None:
-    """Return a table of our returns and the paper's, for all cells that the paper reports; None if there are none."""
+    """Return a table of our returns and the paper's for all cells that the paper reports; None if there are none."""
     rows: list[list[Value]] = []
     for cell in comparison.rows:
         if found := matching(cell, published):
@@ -64,7 +64,7 @@ def compared_table(comparison: Comparison, published: Sequence[Published]) -> Ta
 
 
 def place(source: str) -> str:
-    """`source` with the numbers of tables and figures in place of labels: "Table 1" for "tab:dbc_det_comparison"."""
+    """Replace the labels in `source` with table and figure numbers: "tab:dbc_det_comparison" becomes "Table 1"."""
     return re.sub(r"(?:fig|tab):[\w-]+", lambda found: _PLACES.get(found[0], found[0]), source)
 
 
@@ -99,7 +99,7 @@ def _budget(row: Published) -> str | None:
 
 
 def _same(cell: Cell, row: Published) -> str:
-    """Return whether budget, action repeat and scale equal the paper's; otherwise the differences."""
+    """Return "yes" if budget, action repeat, scale and method match the paper; otherwise "no" and the differences."""
     setting, column = cell.setting, cell.column
     words = [] if setting.scale == "paper" else [f"{setting.scale} scale here"]
     if row.decisions is None:

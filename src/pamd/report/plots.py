@@ -21,11 +21,11 @@ __all__ = ["curves", "draw_cell", "legend_handles", "profiles", "styles"]
 
 _DASHES = ("", "6 3", "2 2", "8 3 2 3")
 _WIDE = 3
-"""Panels per row."""
+"""The maximum number of panels per row."""
 
 
 def styles(columns: Sequence[Column]) -> dict[Column, tuple[str, str]]:
-    """Return color and dash pattern of each column. Dashes distinguish columns with the same color."""
+    """Return the color and dash pattern of each column. Dashes distinguish columns with the same color."""
     found: dict[Column, tuple[str, str]] = {}
     for column in columns:
         hues = (colour(column.method), *PALETTE)
@@ -37,7 +37,7 @@ def styles(columns: Sequence[Column]) -> dict[Column, tuple[str, str]]:
 
 @page_style()
 def curves(comparison: Comparison, path: Path) -> list[Path]:
-    """Draw one panel per setting: mean over seeds with one standard error, thin where seeds are missing."""
+    """Draw a panel per setting: the mean over seeds with one standard error, as a thin line where seeds are missing."""
     from matplotlib import pyplot
     from matplotlib.ticker import EngFormatter, MaxNLocator
 
@@ -64,7 +64,10 @@ def curves(comparison: Comparison, path: Path) -> list[Path]:
 
 @page_style()
 def profiles(comparison: Comparison, scale: str, path: Path, rng: np.random.Generator) -> list[Path]:
-    """Draw the share of runs above each normalized return over the common tasks. Returns [] without common tasks."""
+    """Draw the share of runs above each normalized return over the common tasks.
+
+    Returns [] if there are no common tasks or the highest possible return of a task is unknown.
+    """
     from matplotlib import pyplot
 
     columns = scored_columns(comparison, scale)
@@ -110,7 +113,7 @@ def _line(hue: str, dashes: str) -> dict[str, Any]:
 
 
 def legend_handles(look: dict[str, tuple[str, str]]) -> list[Any]:
-    """A line for each label in its color and dashes."""
+    """Return a line for each label with its color and dash pattern."""
     from matplotlib.lines import Line2D
 
     return [Line2D([], [], label=plain(label), **_line(*style)) for label, style in look.items()]

@@ -17,12 +17,12 @@ __all__ = ["layout", "records", "summary"]
 
 
 _SIDE_BY_SIDE = 6
-"""The maximum number of columns with means that fit on the page."""
+"""The maximum number of columns of means that fit on the page."""
 
 
 @dataclass(frozen=True)
 class _Seeds(Quantity):
-    """The number of finished seeds and of all seeds."""
+    """The number of finished seeds and the number of all seeds."""
 
     finished: int
     planned: int
@@ -35,7 +35,7 @@ class _Seeds(Quantity):
 
 
 def summary(comparison: Comparison, rng: np.random.Generator) -> Table:
-    """Return a table of all cells with return, seeds, and the budget in three units."""
+    """Return a table of all cells with the return, the seeds, and the budget in three units."""
     unseen = _unseen(comparison)
     columns = ["task", "method", "return", "IQM", "seeds"]
     columns += [f"return, unseen {unseen}"] if unseen else []
@@ -62,7 +62,7 @@ def summary(comparison: Comparison, rng: np.random.Generator) -> Table:
 def layout(comparison: Comparison, scale: str) -> Table:
     """Return a table of one scale, with tasks and budgets as rows and methods as columns, as in the paper.
 
-    If there are too many methods for the page, the table is transposed.
+    The table is transposed if the methods do not fit on the page and outnumber the tasks.
     """
     settings = [setting for setting in comparison.settings if setting.scale == scale]
     columns = [c for c in comparison.columns if any((s, c) in comparison.cells for s in settings)]
@@ -80,7 +80,7 @@ def layout(comparison: Comparison, scale: str) -> Table:
 
 
 def records(comparison: Comparison) -> list[dict[str, Any]]:
-    """Return all cells as JSON objects. `runs` holds the score of each counted run directory."""
+    """Return all cells as JSON objects. `runs` maps the directory name of each counted run to its score."""
     return [
         {
             "task": cell.setting.full_name,
@@ -99,7 +99,7 @@ def records(comparison: Comparison) -> list[dict[str, Any]]:
 
 
 def _unseen(comparison: Comparison) -> str:
-    """Return what is unseen in evaluations: backgrounds or noise; "" if there are no such evaluations."""
+    """Return the unseen part of evaluations, backgrounds or noise or both; "" if there are no such evaluations."""
     noise = {cell.setting.noise for cell in comparison.rows if cell.unseen_mean}
     return " or ".join(name for name, is_noise in (("backgrounds", False), ("noise", True)) if is_noise in noise)
 

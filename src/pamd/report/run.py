@@ -24,7 +24,7 @@ class Unreadable:
 
     @property
     def name(self) -> str:
-        """The name of the directory, printable."""
+        """The printable name of the directory."""
         return str(printable(self.path.name))
 
 
@@ -43,7 +43,7 @@ class Curve:
     updates: list[int]
     """[N]"""
     seconds: list[float | None]
-    """[N] wall time, interpolated between the rows of timing.jsonl; None outside of them."""
+    """[N] wall time, interpolated between 0 and the rows of timing.jsonl; None after the last row."""
     returns: list[list[float]]
     """[N][episodes]"""
     unseen: list[list[float]]
@@ -59,13 +59,13 @@ class Run:
     config: dict[str, Any]
     """The config in the current layout."""
     state: str
-    """finished, running, interrupted or failed, according to the run; "" if unknown."""
+    """The state that the run recorded: finished, running, interrupted or failed; "" if unknown."""
     time: float | None
-    """The Unix time of the last status; None if unknown."""
+    """The Unix time of the last status update; None if unknown."""
     notices: tuple[str, ...]
-    """Notices about its files for the reader of the report."""
+    """Notices about the files of the run for the reader of the report."""
     config_text: str
-    """config.json as it was read."""
+    """The text of config.json."""
     verified: str
     """The evidence that config.json was not edited; "" if there is none."""
 
@@ -75,12 +75,12 @@ class Run:
 
     @property
     def name(self) -> str:
-        """The name of its directory, printable."""
+        """The printable name of the run directory."""
         return str(printable(self.path.resolve().name))
 
     @property
     def current(self) -> bool:
-        """Whether this version can train its config. It cannot if the config has an earlier layout."""
+        """Whether this version can train the config. It cannot if the config has an earlier layout."""
         return "layout" in json.loads(self.config_text)
 
     @property
@@ -94,22 +94,22 @@ class Run:
 
     @property
     def evaluated(self) -> int:
-        """The decisions of its last evaluation; -1 before the first."""
+        """The number of decisions at the last evaluation; -1 before the first."""
         return self.curve.decisions[-1] if self.curve.decisions else -1
 
     @property
     def finished(self) -> bool:
-        """Whether it was evaluated at the end of its budget. Only a finished run has a score."""
+        """Whether the run was evaluated at the end of its budget. Only a finished run has a score."""
         return self.evaluated >= self.budget
 
     @property
     def score(self) -> float:
-        """The mean return of its last evaluation."""
+        """The mean return of the last evaluation."""
         return float(np.mean(self.curve.returns[-1]))
 
     @property
     def unseen_score(self) -> float | None:
-        """The mean return with unseen backgrounds or noise; None if there are none."""
+        """The mean return of the last evaluation with unseen backgrounds or noise; None if there are none."""
         return float(np.mean(self.curve.unseen[-1])) if self.curve.unseen[-1] else None
 
     @property
@@ -120,7 +120,7 @@ class Run:
 
 
 def task_name(config: Mapping[str, Any]) -> str:
-    """Return the name of the task with its background or noise, which make it a different task."""
+    """Return the name of the task and its background or noise. A different background or noise is a different task."""
     env = config["env"]
     if background := env.get("distractor"):
         return f"{env['task']} + {background['name']}"

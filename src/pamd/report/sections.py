@@ -1,6 +1,6 @@
 """The sections of the page that show files of the runs: diagnostics and configs.
 
-A file that cannot be shown is listed with the reason. It does not prevent the report.
+A file that cannot be shown is listed with the reason. The rest of the report is still written.
 """
 
 from __future__ import annotations
@@ -22,16 +22,16 @@ __all__ = ["diagnostics", "picture", "provenance", "unreadable"]
 _LISTED = 12
 """Longer lists of runs are collapsed."""
 _SVG_BYTES = 400_000
-"""Figures larger than this are embedded as PNG, which is smaller for many points."""
+"""If an SVG is larger than this, the smaller of SVG and PNG is embedded. PNG is smaller for many points."""
 
 
 def picture(path: Path, caption: str) -> str:
-    """A figure with the image embedded."""
+    """Return the HTML of a figure with an embedded image."""
     return figure(path.suffix, path.read_bytes(), caption)
 
 
 def diagnostics(runs: Sequence[Run]) -> str:
-    """Return the HTML of all RUN/diagnostics/*/section.json."""
+    """Return the HTML of all RUN/diagnostics/*/section.json files."""
     text = ""
     for run in runs:
         for name in files.names_in(run.path, "diagnostics"):
@@ -46,7 +46,7 @@ def diagnostics(runs: Sequence[Run]) -> str:
 
 
 def provenance(runs: Sequence[Run], out: Path) -> str:
-    """Return state, config and command of each run as HTML. Configs are also written to out/configs."""
+    """Return the state, config and command of each run as HTML. The configs are also written to out/configs."""
     folder = out / "configs"
     folder.mkdir(parents=True, exist_ok=True)
     text = "".join(_run(run, folder) for run in runs)

@@ -18,7 +18,7 @@ _NOT_COLUMN = {
     "layout", "pamd", "env", "scale", "seed", "decisions", "replay", "runtime",
     "evaluate_every", "evaluate_unit", "evaluate_episodes", "checkpoint_every", "log_every",
 }  # fmt: skip
-"""Config keys that do not distinguish methods: the setting, the seed, the version and write intervals."""
+"""Config keys that do not distinguish methods: setting, seed, version, runtime, evaluation, checkpoints and logging."""
 
 
 @dataclass(frozen=True)
@@ -29,12 +29,12 @@ class Setting:
     task: str
     decisions: int
     action_repeat: int
-    """0 if unknown, for a run of the first layout that was never evaluated."""
+    """0 if unknown, which is possible for a run of the first layout that was never evaluated."""
     scale: str
     name: str
-    """The task with its background or noise, which make it a different task."""
+    """The task and its background or noise. A different background or noise is a different task."""
     background: str
-    """The name of the background or the noise; "" for the task's own."""
+    """The name of the background or the noise; "" for the task's own background without noise."""
     noise: bool
     """Whether noise is added to the states."""
     video: bool
@@ -60,7 +60,7 @@ class Column:
 
     label: str
     method: str
-    """Its display name."""
+    """The display name of the method."""
     fidelity: str
 
 
@@ -92,14 +92,14 @@ def settings_of(runs: Sequence[Run]) -> list[Setting]:
 
 
 def columns_of(runs: Sequence[Run], groups: Mapping[str, Sequence[Path]]) -> list[Column]:
-    """Return the column of each run. `groups` names columns: label -> run directories."""
+    """Return the column of each run. `groups` maps column labels to run directories."""
     records = [
         {key: value for key, value in tree_identity(run.config).items() if key not in _NOT_COLUMN} for run in runs
     ]
     labels = _labels_by_hand(runs, records, groups)
     unnamed = [index for index, label in enumerate(labels) if label is None]
     names = _names_with_fidelity(runs)
-    # A scale changes many options of a method. It is part of the setting, so it is not spelled out in labels.
+    # A scale changes many options of a method. It is part of the setting, so labels do not list these options.
     for scale in dict.fromkeys(runs[index].config["scale"] for index in unnamed):
         same = [index for index in unnamed if runs[index].config["scale"] == scale]
         found = make_labels([names[index] for index in same], [records[index] for index in same])
@@ -119,7 +119,7 @@ def short(count: float) -> str:
 def _facts(run: Run) -> dict[str, Any]:
     env = {f"env.{key}": value for key, value in run.config["env"].items() if value is not None}
     return {
-        "env.scene": "stock",  # Earlier runs have no such field.
+        "env.scene": "stock",  # Earlier runs do not have this field.
         "env.antialias": 1,
         **env,
         "scale": run.config["scale"],
@@ -152,7 +152,7 @@ def _labels_by_hand(
 
 
 def _names_with_fidelity(runs: Sequence[Run]) -> list[str]:
-    """Return the display name of each run, with the fidelity if runs of one name have several."""
+    """Return the display name of each run, with the fidelity if runs with that name have several fidelities."""
     fidelities: dict[str, set[str]] = {}
     for run in runs:
         fidelities.setdefault(run.curve.method, set()).add(run.curve.fidelity)

@@ -1,7 +1,7 @@
-"""Statistics for few seeds, in plain numpy. Random numbers are drawn from the given generator.
+"""Statistics for small numbers of seeds, in NumPy. Random numbers are drawn from the given generator.
 
 Scores of several tasks are a sequence of arrays, one array [seeds] per task: [tasks][seeds]. Leading axes are kept.
-Aggregates and their intervals are defined as by Agarwal et al. (2021), "Deep reinforcement learning at the edge of the
+Aggregates and their intervals are defined as in Agarwal et al. (2021), "Deep reinforcement learning at the edge of the
 statistical precipice": runs are resampled within each task, and tasks are never resampled.
 """
 
@@ -74,7 +74,7 @@ class Estimate(Quantity):
     low: float | None
     high: float | None
     digits: int | None = None
-    """The number of decimals in text; None chooses it by the size of the value."""
+    """The number of decimals in text; None chooses it from the size of the value."""
 
     def __str__(self) -> str:
         digits = _digits(self.value, self.low, self.high) if self.digits is None else self.digits
@@ -87,7 +87,7 @@ class Estimate(Quantity):
 
 
 def mean_and_error(values: Sequence[float] | Values) -> tuple[float, float | None]:
-    """Return mean and standard error over seeds, as in the paper's figures.
+    """Return the mean and standard error over seeds, as in the paper's figures.
 
     The error of one value is None, not zero.
     """
@@ -104,7 +104,7 @@ def iqm(scores: Scores) -> Values:
 
 
 def optimality_gap(scores: Scores, target: float = 1.0) -> Values:
-    """Return the mean shortfall of runs from `target`. Scores above the target count as 0 shortfall."""
+    """Return the mean shortfall of runs from `target`. Scores above the target have a shortfall of 0."""
     return np.asarray(target - np.minimum(np.concatenate(scores, axis=-1), target).mean(axis=-1))
 
 
@@ -153,7 +153,7 @@ def estimate(
 def paired_difference(x: Values, y: Values, level: float = 0.95) -> Estimate:
     """Return the mean of x - y over common seeds [seeds], with Student's t interval.
 
-    A bootstrap interval of five seeds would be too narrow by a third.
+    With five seeds, a bootstrap interval would be one third too narrow.
     """
     mean, error = mean_and_error(np.asarray(x, dtype=np.float64) - np.asarray(y, dtype=np.float64))
     if error is None:
@@ -163,11 +163,11 @@ def paired_difference(x: Values, y: Values, level: float = 0.95) -> Estimate:
 
 
 def seeds_needed(differences: Values, power: float = 0.8, significance: float = 0.05) -> int | None:
-    """Return the number of paired seeds that a two-sided test requires for the observed effect and spread [seeds].
+    """Return the number of paired seeds that a two-sided test needs to detect the observed `differences` [seeds].
 
     n = ((z_{1-a/2} + z_power) / e)^2 + z_{1-a/2}^2 / 2 with e = mean / standard deviation: the normal approximation
     with Guenther's (1981) correction for the t test. With few seeds, the spread and therefore the result are uncertain.
-    None if fewer than two seeds are paired or the mean difference is zero.
+    Returns None if there are fewer than two paired seeds or the mean difference is zero.
     """
     if len(differences) < 2 or not (mean := float(np.mean(differences))):
         return None
@@ -182,9 +182,9 @@ class Effect:
 
     mean: float
     error: float
-    """Its standard error."""
+    """The standard error of the mean."""
     degrees: float
-    """The degrees of freedom of the error, by Welch and Satterthwaite."""
+    """The Welch-Satterthwaite degrees of freedom of the error."""
 
     def interval(self, level: float = 0.95) -> Estimate:
         """Return the effect with Student's t interval."""
@@ -231,21 +231,21 @@ def holm(p_values: Sequence[float]) -> list[float]:
 
 @functools.cache
 def student_quantile(p: float, degrees: float) -> float:
-    """Return the quantile p > 1/2 of Student's t by numerical integration."""
+    """Return the p-quantile of Student's t distribution, for p > 1/2, by numerical integration."""
     angles, area = _student_area(degrees)
     return math.sqrt(degrees) * math.tan(float(np.interp(p - 0.5, area, angles)))
 
 
 def student_tail(t: float, degrees: float) -> float:
-    """Return the probability that Student's t exceeds t >= 0."""
+    """Return the probability that a variable with Student's t distribution exceeds t, for t >= 0."""
     angles, area = _student_area(degrees)
     return max(0.0, 0.5 - float(np.interp(math.atan(t / math.sqrt(degrees)), angles, area)))
 
 
 def _student_area(degrees: float) -> tuple[Values, Values]:
-    """Angles [N] and the area under the density between 0 and each, where t = sqrt(degrees) tan(angle)."""
+    """Return angles [N] and the area under the density between 0 and each angle, where t = sqrt(degrees) tan(angle)."""
     constant = math.exp(math.lgamma((degrees + 1) / 2) - math.lgamma(degrees / 2)) / math.sqrt(degrees * math.pi)
-    # In terms of the angle, the integral has a finite range.
+    # The integral over the angle has a finite range.
     angles = np.linspace(0.0, math.pi / 2, 20_001)
     density = constant * math.sqrt(degrees) * np.cos(angles) ** (degrees - 1)
     area = np.concatenate([[0.0], np.cumsum((density[1:] + density[:-1]) / 2) * (angles[1] - angles[0])])
@@ -253,7 +253,7 @@ def _student_area(degrees: float) -> tuple[Values, Values]:
 
 
 def _digits(*values: float | None) -> int:
-    """Return the number of decimals of a return. A small return must not be shown as 0.0."""
+    """Return the number of decimals for a return. A small return must not be shown as 0.0."""
     return 1 if max((abs(value) for value in values if value is not None), default=0.0) >= 1 else 3
 
 

@@ -1,4 +1,4 @@
-"""Make text from files safe to show. Names may contain any character that a file system or JSON allows."""
+"""Make text from files safe to display. Names may contain any character that a file system or JSON allows."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 __all__ = ["file_name", "parse_json", "printable"]
 
 _DEEPEST = 32
-"""The maximum nesting depth in a file of a run, more than twice what a run writes."""
+"""The maximum nesting depth in a file of a run. It is more than twice the depth that a run writes."""
 _LONGEST = 120
 """The maximum length of a file name without suffix."""
 
@@ -26,7 +26,7 @@ def parse_json(data: bytes) -> Any:
 
 
 def printable(value: Any) -> Any:
-    """Replace unprintable characters in strings and keys by escape sequences."""
+    """Replace unprintable characters in strings and keys with escape sequences."""
     if isinstance(value, str):
         return value if value.isprintable() else "".join(map(_shown, value))
     if isinstance(value, dict):
@@ -35,7 +35,7 @@ def printable(value: Any) -> Any:
 
 
 def file_name(text: str) -> str:
-    """Return `text` if it is a valid file name; otherwise remove special characters and add a digest."""
+    """Return `text` if it is a valid file name; otherwise replace special characters, shorten, and append a digest."""
     plain = re.sub(r"[^\w+.-]|\.\.|^[.-]", "-", text, flags=re.ASCII)[:_LONGEST]
     if plain == text and plain:
         return plain

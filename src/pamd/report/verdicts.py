@@ -1,4 +1,4 @@
-"""A verdict with an interval on every claim: paired differences, pooled over tasks, corrected for their number."""
+"""Verdicts on the claims, from paired differences that are pooled over tasks and corrected for the number of pairs."""
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ __all__ = [
 ]
 
 Verdict = Literal["yes", "no", "open"]
-"""The effect is above zero after correction; below zero; or this many seeds cannot decide."""
+"""The effect is above zero after correction (yes) or below zero (no), or these seeds cannot decide (open)."""
 
 
 class Pair(Protocol):
-    """Two arms by their labels."""
+    """The labels of two arms."""
 
     @property
     def better(self) -> str: ...
@@ -54,17 +54,17 @@ class Claim(Protocol):
 
 
 def final_return(run: Run) -> float:
-    """The mean return of the last evaluation."""
+    """Return the mean return of the last evaluation."""
     return run.score
 
 
 def area(run: Run) -> float:
-    """The mean return over all evaluations: how soon a run learns, in the unit of a return."""
+    """Return the mean return over all evaluations. It measures how fast a run learns, in the unit of a return."""
     return float(np.mean([np.mean(returns) for returns in run.curve.returns]))
 
 
 def unseen_return(run: Run) -> float:
-    """The return with unseen backgrounds or noise; NaN if the task has none."""
+    """Return the mean return with unseen backgrounds or noise; NaN if the run has none."""
     return float("nan") if run.unseen_score is None else run.unseen_score
 
 
@@ -77,17 +77,17 @@ OUTCOMES: dict[str, Callable[[Run], float]] = {
 
 @dataclass(frozen=True)
 class Answer:
-    """What one pair shows about a claim, by one outcome."""
+    """The result of one pair of a claim for one outcome."""
 
     claim: str
     pair: str
     outcome: str
     tasks: tuple[str, ...]
     seeds: int
-    """Paired seeds over all tasks."""
+    """The number of paired seeds over all tasks."""
     effect: Effect
     improvement: Estimate
-    """How likely a run of the first arm beats one of the second, averaged over tasks."""
+    """The probability that a run of the first arm beats a run of the second, averaged over tasks."""
     corrected: float = 1.0
     """The p value after correction for the number of pairs."""
 
@@ -110,7 +110,7 @@ class Samples(NamedTuple):
 
 
 def answers(comparison: Comparison, claims: Sequence[Claim], outcome: str, rng: np.random.Generator) -> list[Answer]:
-    """Every pair of every claim that has at least two paired seeds on some task."""
+    """Return an answer for every pair of every claim with at least two paired seeds on some task."""
     score = OUTCOMES[outcome]
     return decide(claims, outcome, lambda pair: _samples(comparison, pair, score), rng)
 
@@ -118,7 +118,7 @@ def answers(comparison: Comparison, claims: Sequence[Claim], outcome: str, rng: 
 def decide(
     claims: Sequence[Claim], outcome: str, sample: Callable[[Pair], Samples], rng: np.random.Generator
 ) -> list[Answer]:
-    """An answer for every pair with an effect. P values are corrected for the number of answers."""
+    """Return an answer for every pair with an effect. The p values are corrected for the number of answers."""
     found = [
         answer
         for claim in claims
@@ -140,7 +140,7 @@ def _answer(claim: Claim, pair: Pair, outcome: str, samples: Samples, rng: np.ra
 
 
 def _samples(comparison: Comparison, pair: Pair, score: Callable[[Run], float]) -> Samples:
-    """The tasks on which at least two seeds finished with both arms."""
+    """Return the scores on the tasks on which both arms finished at least two common seeds."""
     found = Samples([], [], [])
     for setting in comparison.settings:
         cells = {cell.column.label: cell for cell in comparison.row(setting)}
@@ -154,7 +154,7 @@ def _samples(comparison: Comparison, pair: Pair, score: Callable[[Run], float]) 
 
 
 def _paired(one: Cell, other: Cell, score: Callable[[Run], float]) -> tuple[np.ndarray, np.ndarray]:
-    """The scores of the seeds that both finished, [seeds] each."""
+    """Return the finite scores of the seeds that both cells finished, [seeds] each."""
     runs = [{run.seed: score(run) for run in cell.finished} for cell in (one, other)]
     seeds = sorted(s for s in runs[0].keys() & runs[1].keys() if np.isfinite([runs[0][s], runs[1][s]]).all())
     a, b = (np.array([run[seed] for seed in seeds], dtype=np.float64) for run in runs)
@@ -164,7 +164,7 @@ def _paired(one: Cell, other: Cell, score: Callable[[Run], float]) -> tuple[np.n
 def verdict_table(
     found: Sequence[Answer], claims: Sequence[Claim], experiment: str, outcome: str, unit: str = "return"
 ) -> Table:
-    """One row for each pair. `unit` is what differs."""
+    """Return a table with one row for each pair. `unit` is the quantity that is compared."""
     says = {claim.name: claim.says for claim in claims}
     rows: list[list[Value]] = [
         [
@@ -193,13 +193,16 @@ def verdict_table(
 
 
 def pairs_of(rungs: Mapping[str, Sequence[Answer]]) -> list[tuple[str, str]]:
-    """Every claim and pair that some rung answers, by claim."""
+    """Return all claims and pairs with an answer on some rung, sorted by claim."""
     found = dict.fromkeys((answer.claim, answer.pair) for found in rungs.values() for answer in found)
     return sorted(found, key=lambda key: key[0])
 
 
 def rung_table(rungs: Mapping[str, Sequence[Answer]]) -> Table:
-    """Claims in rows, rungs in columns: verdict, effect, interval and paired seeds of the outcome that decides."""
+    """Return a table with pairs as rows and rungs as columns.
+
+    A cell shows the verdict, effect, interval and paired seeds for the outcome that decides the claim.
+    """
     rows: list[list[Value]] = []
     for key in pairs_of(rungs):
         cells = [next((a for a in found if (a.claim, a.pair) == key), None) for found in rungs.values()]

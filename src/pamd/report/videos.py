@@ -1,4 +1,4 @@
-"""Show the newest video of each run, with methods side by side for the same task and seed."""
+"""The newest video of each run, with methods side by side for the same task and seed."""
 
 from __future__ import annotations
 
@@ -77,13 +77,13 @@ def _newest(run: Path) -> str | None:
 
 
 def _decisions(name: str) -> int | None:
-    """Return the decisions of the evaluation in a video, from its file name."""
+    """Return the number of decisions at the evaluation in a video, from its file name."""
     found = re.fullmatch(r"([0-9]{1,18})\.mp4", name.removeprefix("video/"))
     return int(found[1]) if found else None
 
 
 def _caption(run: Run, name: str) -> str:
-    """Return a caption with the decisions and the return of the episode, the first of its evaluation."""
+    """Return a caption with the decisions and the return of the episode, which is the first of its evaluation."""
     decisions = _decisions(name)
     if decisions not in run.curve.decisions:
         return f"({name.removeprefix('video/')}, not in the log of evaluations)"
@@ -103,7 +103,7 @@ def _value(score: float) -> Estimate:
 
 
 def _allowance() -> Callable[[int], bool]:
-    """Return a function that decides whether a video of a given size may be embedded, and keeps count of the bytes."""
+    """Return a function that decides whether a video of a given size may be embedded, and counts the embedded bytes."""
     left = PAGE_BYTES
 
     def fits(size: int) -> bool:

@@ -1,4 +1,4 @@
-"""The representation: what behavioural-metric methods are about, apart from any learner."""
+"""The representation that behavioral-metric methods learn, independent of any learner."""
 
 from __future__ import annotations
 

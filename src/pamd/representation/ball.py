@@ -1,4 +1,4 @@
-"""The ball: latents long enough for every target of the operator, and no longer."""
+"""The ball that bounds the length of latents. It is large enough for every target of the operator, and no larger."""
 
 from __future__ import annotations
 
@@ -14,14 +14,15 @@ from pamd.errors import ConfigError
 __all__ = ["SMALLEST", "Ball"]
 
 SMALLEST = 1.0
-"""The least radius that rewards give. Where no two rewards differ yet, latents must still be told apart."""
+"""The smallest radius computed from rewards. Latents must be able to differ even if all rewards so far are equal."""
 
 
 class Ball(nn.Module):
-    """z / max(|z| / radius, 1), Euclidean: [..., d] -> [..., d].
+    """Projection into a ball, z / max(|z| / radius, 1) with the Euclidean norm: [..., d] -> [..., d].
 
-    The radius is fixed, or half of what `bound` gives for the range of the rewards seen so far: two points of a ball
-    are at most two radii apart. Range and radius are part of the state.
+    The radius is fixed, or half of what `bound` returns for the range of the rewards seen so far (at least `SMALLEST`).
+    Half suffices, because two points of a ball are at most two radii apart. The range and the radius are part of the
+    state.
     """
 
     low: Tensor
@@ -36,16 +37,16 @@ class Ball(nn.Module):
 
     @torch.no_grad()
     def observe(self, reward: Tensor) -> None:
-        """Widen the range to the rewards [B]. The radius never shrinks."""
+        """Extend the range to include the rewards [B]. The radius never shrinks."""
         if torch._C._are_functorch_transforms_active():
             raise ConfigError(
-                'latent space "ball" takes note of the rewards in place, which torch.func does not allow; compute the'
+                'latent space "ball" records the rewards in place, which torch.func does not allow; compute the'
                 ' losses outside of torch.func, or use latent space "layernorm", "tanh" or "sphere"'
             )
         self.low.copy_(torch.minimum(self.low, reward.min()))
         self.high.copy_(torch.maximum(self.high, reward.max()))
         if self.fixed is None:
-            # In tensors all the way: a number would have to be read off the device at every update.
+            # Use only tensors: a Python number would have to be read from the device at every update.
             half = torch.as_tensor(self.bound(self.high - self.low) / 2)
             self.radius.copy_(half.clamp_min(SMALLEST))
 

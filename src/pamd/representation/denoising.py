@@ -1,4 +1,4 @@
-"""The denoising factor: how far a distance ignores what does not matter, a background or noise."""
+"""The denoising factor: how well a distance ignores irrelevant input, such as a background or noise."""
 
 from __future__ import annotations
 
@@ -16,10 +16,11 @@ __all__ = ["denoising_factor", "denoising_factors"]
 
 @torch.no_grad()
 def denoising_factor(distance: Distance[Any], z: Tensor, z_other: Tensor) -> float:
-    """(neg - pos) / (neg + pos) of the same S states under two backgrounds. z, z_other: [S, d].
+    """Return (neg - pos) / (neg + pos) for the same S states under two backgrounds. z, z_other: [S, d].
 
-    pos is the mean distance of a state to itself under the other background, neg that to the other states there. 1: the
-    background does not count; 0: it counts as much as the state; below: more.
+    pos is the mean distance of a state to itself under the other background. neg is its mean distance to the other
+    states under that background. 1: the background has no effect. 0: it has as much effect as the state. Negative: it
+    has more effect than the state.
     """
     if z.shape != z_other.shape or z.ndim != 2 or len(z) < 2:
         shapes = f"{list(z.shape)} and {list(z_other.shape)}"
@@ -33,7 +34,7 @@ def denoising_factor(distance: Distance[Any], z: Tensor, z_other: Tensor) -> flo
 
 @torch.no_grad()
 def denoising_factors(representation: Representation, obs: Tensor, obs_other: Tensor) -> dict[str, float]:
-    """The factor of the same S states under two draws of noise: of the plain norm and of the method's own distance.
+    """Return the factor of the same S states under two draws of noise, for l2 and for the method's own distance.
 
     obs, obs_other: [S, ...]
     """

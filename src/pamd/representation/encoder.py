@@ -1,4 +1,4 @@
-"""The encoder as a representation holds it: anyone's network, followed by the latent space."""
+"""The encoder of a representation: any network, followed by the latent space."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ __all__ = ["LatentEncoder"]
 
 
 class LatentEncoder(nn.Module):
-    """Observations -> latents z [B, d].
+    """An encoder from observations to latents z [B, d].
 
     `network` is an encoder of this package, or any module that maps observations to [B, d]. The output of such a module
-    stands for its features, too. `normalised`: the network's output already lies in the latent space. `ball`: the ball
+    is also used as its features. `normalised`: the network's output already lies in the latent space. `ball`: the ball
     of latent space "ball".
     """
 
@@ -50,46 +50,46 @@ class LatentEncoder(nn.Module):
         self.feature_dim = network.feature_dim if isinstance(network, Encoder) else latent_dim
 
     def prepare(self, obs: Tensor) -> Tensor:
-        """What every pass over these observations shares."""
+        """Convert observations to the input of `trunk`. Several passes can share the result."""
         prepared: Tensor = self.network.prepare(obs) if self._splits else obs
         return prepared
 
     def trunk(self, obs: Tensor) -> Tensor:
-        """Observations, prepared or not -> features [B, F]."""
+        """Return the features [B, F] of observations, prepared or not."""
         features: Tensor = self.network.trunk(obs) if self._splits else self.network(obs)
         return features
 
     def head(self, features: Tensor) -> Tensor:
-        """Features [B, F] -> z [B, d]."""
+        """Return the latents z [B, d] of features [B, F]."""
         projected: Tensor = self.network.head(features) if self._splits else features
         if projected.ndim != 2 or projected.shape[1] != self.latent_dim:
             raise ShapeError(f"the encoder must give [B, {self.latent_dim}], got {list(projected.shape)}")
         return projected if self.normalised else self.space(projected)
 
     def head_modules(self) -> nn.Sequential:
-        """The head's modules, the same as in use: to be copied, or followed by a copy."""
+        """Return the head's own modules. Callers can copy them, or let a slow copy follow them."""
         project = self.network.head if self._splits else nn.Identity()
         return nn.Sequential(project, nn.Identity() if self.normalised else self.space)
 
     def forward(self, obs: Tensor) -> Tensor:
-        """Observations [B, ...] -> z [B, d]."""
+        """Return the latents z [B, d] of observations [B, ...]."""
         return self.head(self.trunk(obs))
 
     @classmethod
     def of_method(cls, network: nn.Module, method: Method, *, normalised: bool = False) -> LatentEncoder:
-        """`network` in the latent space of `method`."""
+        """Build an encoder from `network` and the latent space of `method`."""
         radius = None if isinstance(method.ball_radius, str) else method.ball_radius
         ball = Ball(radius=radius, bound=method.target_bound)
         return cls(network, method.latent_space, method.latent_dim, normalised=normalised, ball=ball)
 
     def observe(self, reward: Tensor) -> None:
-        """Take note of the rewards [B] of an update: the ball may widen. Call it before the update's first pass."""
+        """Record the rewards [B] of an update, which may enlarge the ball. Call this before the update's first pass."""
         if self.space.ball is not None:
             self.space.ball.observe(reward)
 
     def longest(self) -> float:
-        """The length that no latent exceeds; infinity where it is unknown."""
+        """Return the length that no latent exceeds; infinity if it is unknown."""
         if not self.normalised or self.space.space in ("sphere", "ball"):
             return self.space.longest()
-        # The network normalises by itself, with a gain that is not known here.
+        # The network normalizes its own output, with a gain that is unknown here.
         return float("inf")

@@ -1,4 +1,4 @@
-"""What an operator reads beyond latents of the batch: the learner's values, windows, rewards of other actions."""
+"""The inputs of an operator other than latents: the learner's values, windows, rewards of other actions."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _SOURCES = {
 
 
 def extra_fields(method: Method, extras: Extras | None) -> dict[str, Tensor]:
-    """The fields of `Latents` that `extras` fills for the operator of `method`; ConfigError where one is missing."""
+    """Return the fields of `Latents` that `extras` fills for the operator. Raise ConfigError if one is missing."""
     needs, extras = method.operator_needs, extras or Extras()
     wanted = [name for name in ("value", "action_value") if name in needs] + ["window"] * ("z_window" in needs)
     for name in wanted:
@@ -54,7 +54,7 @@ def action_rewards(
     actions: Tensor,
     generator: torch.Generator | None,
 ) -> Tensor:
-    """The rewards that the model predicts in states z [B, d] for each of actions [K, A] -> [B, K]."""
+    """Return the rewards [B, K] that the model predicts in states z [B, d] for each of the actions [K, A]."""
     assert decoder is not None
     size, count = len(z), len(actions)
     predicted = predict(z.repeat_interleave(count, 0), actions.repeat(size, 1), generator)

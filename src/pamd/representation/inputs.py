@@ -1,4 +1,4 @@
-"""What a representation is given: transitions that are checked, and actions as the latent model reads them."""
+"""Checks of a representation's input transitions, and the encoding of actions for the latent model."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ __all__ = ["check_transitions", "encode_action"]
 def check_transitions(
     encoder: nn.Module, obs: Tensor, action: Tensor, reward: Tensor, next_obs: Tensor, z: Tensor | None
 ) -> None:
-    """Raise unless these are B transitions, and unless z [B, d] can train the encoder."""
+    """Raise ShapeError unless these are B transitions, and ConfigError if z [B, d] cannot train the encoder."""
     size = len(obs)
     if reward.ndim != 1 or not reward.is_floating_point():
         raise ShapeError(f"reward must be floating-point [B] or [B, 1], got {reward.dtype} {list(reward.shape)}")
@@ -31,7 +31,7 @@ def check_transitions(
 
 
 def encode_action(action: Tensor, action_dim: int) -> Tensor:
-    """Continuous actions [B, A] as they are; discrete ones [B] one-hot encoded to [B, A]."""
+    """Return continuous actions [B, A] unchanged, and discrete actions [B] one-hot encoded as [B, A]."""
     if action.is_floating_point():
         if action.ndim != 2 or action.shape[1] != action_dim:
             raise ShapeError(f"action must be [B, {action_dim}], got {list(action.shape)}")

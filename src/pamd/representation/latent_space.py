@@ -1,4 +1,4 @@
-"""Where latents live: what is put on an encoder's output, and how long a latent can be there."""
+"""Latent spaces: how an encoder's output is normalized, and how long a latent can be."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ __all__ = ["Normalise"]
 
 
 class Normalise(nn.Module):
-    """[..., d] -> [..., d]: LayerNorm; LayerNorm then tanh; the unit sphere; a ball; or nothing ("free")."""
+    """Normalization [..., d] -> [..., d]: LayerNorm; LayerNorm then tanh; unit sphere; ball; or none ("free")."""
 
     def __init__(self, space: LatentSpace, latent_dim: int, ball: Ball | None = None) -> None:
         super().__init__()
@@ -33,7 +33,7 @@ class Normalise(nn.Module):
 
     @torch.no_grad()
     def longest(self) -> float:
-        """The length that no latent exceeds. Under LayerNorm gain and bias set it."""
+        """Return the length that no latent exceeds. With LayerNorm, it depends on the gain and the bias."""
         if self.space == "sphere":
             return 1.0
         if self.ball is not None:
@@ -42,7 +42,7 @@ class Normalise(nn.Module):
             return float(self.latent_dim**0.5)
         if self.norm is None:
             return float("inf")
-        # A normalised vector has length sqrt(d) at most. Differences do not see the bias, but MICo's norms do.
+        # A normalized vector has length at most sqrt(d). The bias cancels in differences, but not in MICo's norms.
         return float(self.norm.weight.abs().max() * self.latent_dim**0.5 + self.norm.bias.norm())
 
     def extra_repr(self) -> str:

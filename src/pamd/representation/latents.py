@@ -1,4 +1,4 @@
-"""Encoder outputs of one batch: each is computed on first use, and once while the weights stand."""
+"""Encoder outputs of one batch. Each is computed on first use and cached until the weights change."""
 
 from __future__ import annotations
 
@@ -17,27 +17,27 @@ Which = Literal["online", "ema", "periodic"]
 
 
 class BatchLatents(Protocol):
-    """What the losses of a representation read of a batch of B transitions."""
+    """The inputs of a representation's losses for a batch of B transitions."""
 
     @property
     def z(self) -> Tensor:
         """Online latents of the states, with gradient: [B, d]."""
 
     def fixed_z(self, which: Which) -> Tensor:
-        """Latents of the states under a copy of the encoder, without gradient: [B, d]."""
+        """Return the latents of the states under a copy of the encoder, without gradient: [B, d]."""
 
     def z_next(self, which: Which) -> Tensor:
-        """Latents of the next states under a copy of the encoder, without gradient: [B, d]."""
+        """Return the latents of the next states under a copy of the encoder, without gradient: [B, d]."""
 
     def z_window(self, which: Which) -> Tensor:
-        """Latents of the states in which windows end, without gradient: [B, d]."""
+        """Return the latents of the states at which windows end, without gradient: [B, d]."""
 
     def once(self, name: str, compute: Callable[[], Any]) -> Any:
-        """What `compute` makes of the online latents; it runs once while the weights stand."""
+        """Return `compute()`, which depends on the online latents. It runs only once until the weights change."""
 
 
 class CachedLatents:
-    """What the losses read of a batch. Call `forget` after a step on the online encoder; slow copies stay valid."""
+    """Cached latents of a batch. Call `forget` after a step of the online encoder; those of slow copies stay valid."""
 
     def __init__(
         self,
@@ -50,8 +50,8 @@ class CachedLatents:
         return_obs: Tensor | None = None,
         window_obs: Tensor | None = None,
     ) -> None:
-        # States and next states go through a network one after the other: the activations of both together would
-        # outgrow what the C library keeps of freed memory, and page-fault anew.
+        # States and next states go through a network one after the other. The activations of both together would
+        # exceed the freed memory that the C library keeps, and cause new page faults.
         self._raw = {"obs": obs, "next_obs": next_obs}
         if return_obs is not None:
             self._raw["return_obs"] = return_obs
@@ -63,12 +63,12 @@ class CachedLatents:
         self._computed: dict[str, Any] = {}
 
     def forget(self) -> None:
-        """Drop what the online encoder computed: its weights have changed."""
+        """Drop all results of the online encoder, because its weights have changed."""
         self._online.clear()
         self._computed.clear()
 
     def once(self, name: str, compute: Callable[[], Any]) -> Any:
-        """What `compute` makes of the online latents; it runs once while the weights stand."""
+        """Return `compute()`, which depends on the online latents. It runs only once until the weights change."""
         if name not in self._computed:
             self._computed[name] = compute()
         return self._computed[name]
@@ -80,7 +80,7 @@ class CachedLatents:
 
     @property
     def fixed_features(self) -> Tensor:
-        """The same without gradient, for the actor: [B, F]."""
+        """Features of the states, without gradient, for the actor: [B, F]."""
         if "features" in self._online:
             return self._online["features"].detach()
         return self._features_of("obs")
@@ -92,7 +92,7 @@ class CachedLatents:
 
     @property
     def return_features(self) -> Tensor:
-        """Features of the states in which returns end (the next states, for one step), without gradient: [B, F]."""
+        """Features of the states at which returns end (the next states, for one step), without gradient: [B, F]."""
         return self._features_of(self._return)
 
     @property
@@ -106,23 +106,23 @@ class CachedLatents:
         return self._frozen(self._encoder.head, self.fixed_features)
 
     def fixed_z(self, which: Which) -> Tensor:
-        """Latents of the states under a copy of the encoder, without gradient: [B, d]."""
+        """Return the latents of the states under a copy of the encoder, without gradient: [B, d]."""
         if which == "online":
             return self.z.detach()
         return self._slow_latents(which, "obs")
 
     def z_next(self, which: Which) -> Tensor:
-        """Latents of the next states under a copy of the encoder, without gradient: [B, d]."""
+        """Return the latents of the next states under a copy of the encoder, without gradient: [B, d]."""
         if which == "online":
             return self._once(self._online, "z_next", lambda: self._frozen(self._encoder.head, self.next_features))
         return self._slow_latents(which, "next_obs")
 
     def return_z(self, which: Literal["ema", "periodic"]) -> Tensor:
-        """Latents of the states in which returns end, under a slow copy: [B, d]."""
+        """Return the latents of the states at which returns end, under a slow copy: [B, d]."""
         return self._slow_latents(which, self._return)
 
     def z_window(self, which: Which) -> Tensor:
-        """Latents of the states in which windows end, under a copy of the encoder, without gradient: [B, d]."""
+        """Return the latents of the states at which windows end under a copy of the encoder, no gradient: [B, d]."""
         if which == "online":
             return self._frozen(self._encoder.head, self._features_of("window_obs"))
         return self._slow_latents(which, "window_obs")
@@ -135,7 +135,7 @@ class CachedLatents:
         return self._once(self._online, name, lambda: self._frozen(self._encoder.trunk, self._prepared(name)))
 
     def _prepared(self, name: str) -> Tensor:
-        """Observations, converted once for every pass."""
+        """Return the prepared observations. They are converted once for all passes."""
         return self._once(self._fixed, name, lambda: self._encoder.prepare(self._raw[name]))
 
     def _slow_latents(self, which: str, name: str) -> Tensor:

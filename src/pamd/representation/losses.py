@@ -20,11 +20,11 @@ class Losses(Mapping[str, Loss]):
 
     terms: Mapping[str, Loss] = field(default_factory=dict)
     zero: Tensor = field(default_factory=lambda: torch.zeros(()))
-    """The total where there are no terms."""
+    """The total if there are no terms."""
 
     @property
     def total(self) -> Tensor:
-        """[]: the sum of all terms; 0 where there are none."""
+        """[]: the sum of all terms; 0 if there are none."""
         values = [loss.value for loss in self.terms.values()]
         return functools.reduce(torch.add, values) if values else self.zero
 

@@ -1,6 +1,6 @@
-"""Live meters: does the distance shape the encoder, or does its head absorb the supervision?
+"""Training meters that show whether the distance shapes the encoder, or its head absorbs the supervision.
 
-They read a representation on one batch and change nothing in it.
+They evaluate a representation on one batch and do not change it.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ from pamd.types import Extras, Latents, Pairs
 __all__ = ["effective_rank", "entropy_rank", "read_meters", "warnings"]
 
 PROBE_STEPS = 20
-"""Adam steps that the head alone is given on one batch."""
+"""Number of Adam steps of the head alone on one batch."""
 COLLAPSED_RANK = 2.0
-"""Below this the latents of a batch lie on a line."""
+"""The effective rank below which the latents of a batch nearly lie on a line."""
 OUT_OF_REACH = 0.1
-"""A share of pairs above which a user should know."""
+"""The share of pairs with unreachable targets above which the user is warned."""
 
 
 def read_meters(
@@ -41,12 +41,12 @@ def read_meters(
     learning_rate: float = 1e-3,
     extras: Extras | None = None,
 ) -> dict[str, float]:
-    """The meters on one batch of transitions; without a metric loss, those of the latents alone.
+    """Return the meters on one batch of transitions; without a metric loss, only those of the latents.
 
-    Arguments are those of `Representation.losses`. `learning_rate` is that of the probe's Adam steps on the head.
+    The arguments are those of `Representation.losses`. `learning_rate` is for the probe's Adam steps on the head.
     """
     was_training = representation.training
-    representation.eval()  # statistics of the encoder's layers must not move
+    representation.eval()  # running statistics of the encoder's layers must not change
     try:
         with torch.enable_grad():
             return _read(representation, obs, action, reward, next_obs, seed, learning_rate, extras)
@@ -82,28 +82,28 @@ def _read(
 
 
 def warnings(meters: dict[str, float]) -> list[str]:
-    """Plain sentences about meters that a user should act on."""
+    """Return warnings about meters that the user should act on, as plain sentences."""
     found = []
     if meters["effective_rank"] < COLLAPSED_RANK:
         found.append(
             f"collapse: the latents of a batch have effective rank {meters['effective_rank']:.2f}; "
-            "states are no longer told apart"
+            "the encoder no longer distinguishes states"
         )
     if meters.get("reach_missed", 0.0) > OUT_OF_REACH:
         found.append(
-            f"reach: {100 * meters['reach_missed']:.0f} % of the targets lie beyond {meters['reach_largest']:.3g}, the "
-            "largest value this distance can take on this encoder's latents, so the regression saturates; a smaller "
-            "reward weight c_R (--set method.operator.c_R=1-gamma) brings the targets down, and the ball "
-            "(--set method.latent_space=ball) gives the latents room for them"
+            f"reach: {100 * meters['reach_missed']:.0f}% of the targets exceed {meters['reach_largest']:.3g}, the "
+            "largest value of this distance on this encoder's latents, so the regression saturates; a smaller "
+            "reward weight c_R (--set method.operator.c_R=1-gamma) lowers the targets; latent space ball "
+            "(--set method.latent_space=ball) makes the latents large enough for them"
         )
     return found
 
 
 @torch.no_grad()
 def effective_rank(z: Tensor) -> float:
-    """exp of the entropy of the normalised singular values of centred z [B, d]: d if isotropic, 1 on a line.
+    """Return exp of the entropy of the normalized singular values of centered z [B, d].
 
-    0 where all latents are the same.
+    It is d if the latents are isotropic, 1 if they lie on a line, and 0 if they are all equal.
     """
     values = torch.linalg.svdvals((z - z.mean(0)).double())
     total = values.sum()
@@ -113,9 +113,9 @@ def effective_rank(z: Tensor) -> float:
 
 
 def entropy_rank(values: Tensor) -> Tensor:
-    """exp of the entropy of non-negative values taken as shares: d where all are equal, 1 where one is alone.
+    """Return exp of the entropy of non-negative values, normalized to sum to 1: [..., d] -> [...].
 
-    [..., d] -> [...].
+    It is d if all values are equal, and 1 if only one is nonzero.
     """
     entropy: Tensor = torch.special.entr(values / values.sum(-1, keepdim=True))
     return entropy.sum(-1).exp()
@@ -124,7 +124,7 @@ def entropy_rank(values: Tensor) -> Tensor:
 def _reach(
     representation: Representation, latents: Latents, distance: Distance[Any], operator: Operator[Any], target: Tensor
 ) -> dict[str, float]:
-    """How much of the target [P] the distance can express, and how far targets may go in the end."""
+    """Return the distance's largest value, the share of targets [P] above it, and the bound of the fixed point."""
     largest = distance.largest(representation.encoder.longest())
     spread = float(latents.reward.max() - latents.reward.min())
     meters = {"reach_fixed_point": operator.bound(spread)}
@@ -140,7 +140,7 @@ def _gradients(
     operator: Operator[Any],
     generator: torch.Generator,
 ) -> dict[str, float]:
-    """Norms of the metric loss's gradient with respect to the head and to the encoder."""
+    """Return the norms of the metric loss's gradient with respect to the head and to the encoder."""
     slow, objective = representation.target_distance, representation.method.objective
     loss, _ = metric_loss(latents, distance, operator, objective, target_distance=slow, generator=generator)
     head, encoder = ([p for p in part.parameters() if p.requires_grad] for part in (distance, representation.encoder))
@@ -157,9 +157,10 @@ def _norm(gradients: Iterable[Tensor | None]) -> float:
 
 
 def _probe(z: Tensor, pairs: Pairs, target: Tensor, distance: Distance[Any], learning_rate: float) -> float:
-    """The share of this batch's residual that the head alone removes in a few steps; latents and targets are fixed.
+    """Return the share of this batch's residual that the head alone removes in a few steps.
 
-    Near 1: the head can absorb the supervision. Near 0 (or below): what is left must come from the encoder.
+    Latents and targets are fixed. Near 1: the head can absorb the supervision. Near 0 (or below): the encoder must
+    remove the rest.
     """
     head = copy.deepcopy(distance)
     optimiser = torch.optim.Adam(head.parameters(), lr=learning_rate)

@@ -1,4 +1,4 @@
-"""A method's whole representation side as one module, for anyone's training loop."""
+"""The whole representation of a method as one module, for any training loop."""
 
 from __future__ import annotations
 
@@ -30,17 +30,18 @@ __all__ = ["Representation"]
 class Representation(nn.Module):
     """Encoder, its slow copies, latent model, reward decoder, distance and its slow copy, operator and objective.
 
-    Train it beside your own loss: add `losses(...).total`, step `parameters()`, then call `follow()` once per update.
+    Train it together with your own loss: add `losses(...).total`, step `parameters()`, then call `follow()` once per
+    update.
 
     Args:
         method: a name such as "simsr+pamd" (`pamd list methods`), or a `Method` record.
-        encoder: a module that maps observations to [B, d]. The method's latent space is put on its output.
-        action_dim: the size of continuous actions, or the number of discrete ones.
-        latent_dim: d; by default the method's (50).
+        encoder: a module that maps observations to [B, d]. The method's latent space is applied to its output.
+        action_dim: the size of continuous actions, or the number of discrete actions.
+        latent_dim: d; by default the method's (usually 50).
         fidelity: "paper" or "released", for a method given by name.
         gamma: the discount of the operator; by default the method's (0.99).
-        normalised: the encoder's output already lies in the method's latent space, and nothing is put on it.
-        slow_encoder: keep a slow copy of the encoder even where the method does not read one.
+        normalised: the encoder's output already lies in the method's latent space and is not normalized again.
+        slow_encoder: keep a slow copy of the encoder even if the method does not read one.
     """
 
     def __init__(
@@ -84,7 +85,7 @@ class Representation(nn.Module):
         self.register_load_state_dict_post_hook(_forget_count)  # type: ignore[no-untyped-call]
 
     def train(self, mode: bool = True) -> Representation:
-        """As for any module, but slow copies stay in evaluation mode: targets do not depend on dropout."""
+        """Set the mode, but keep slow copies in evaluation mode, so that targets do not depend on dropout."""
         super().train(mode)
         self.slow_encoders.eval()
         if self.target_distance is not None:
@@ -92,18 +93,18 @@ class Representation(nn.Module):
         return self
 
     def extra_repr(self) -> str:
-        """The method with all of its fields, for `repr`."""
+        """Return the method with all of its fields, for `repr`."""
         return f"method={self.method!r}, action_dim={self.action_dim}"
 
     def encode(self, obs: Tensor) -> Tensor:
-        """The latents that a critic or policy reads, with gradient: [B, ...] -> z [B, d]."""
+        """Return the latents for a critic or policy, with gradient: [B, ...] -> z [B, d]."""
         z: Tensor = self.encoder(obs)
         return z
 
     def forward(self, obs: Tensor, *transition: Tensor, **options: Any) -> Tensor | Losses:
-        """`encode(obs)`; with actions, rewards and next observations, `losses(obs, *transition, **options)`.
+        """Return `encode(obs)`, or `losses(obs, *transition, **options)` for actions, rewards and next observations.
 
-        A wrapper such as DistributedDataParallel passes on this call alone, so the losses must be reachable through it.
+        A wrapper such as DistributedDataParallel forwards only this call, so the losses must be reachable through it.
         """
         return self.losses(obs, *transition, **options) if transition else self.encode(obs)
 
@@ -119,12 +120,12 @@ class Representation(nn.Module):
         generator: torch.Generator | None = None,
         extras: Extras | None = None,
     ) -> Losses:
-        """The weighted losses of B transitions.
+        """Return the weighted losses of B transitions.
 
         obs, next_obs: [B, ...]; action: [B, A] floats, or [B] int64 for discrete actions; reward: [B] or [B, 1].
-        `not_done` [B] or [B, 1]: 0 where the episode terminated, else 1; a pair with a 0 has no discounted term.
-        `z`: what `encode(obs)` gave, where it was computed already. `generator` draws pairs and noise; without one,
-        torch's global generator does. `extras`: what the operators "value", "advantage" and "n-step" read.
+        `not_done` [B] or [B, 1]: 0 if the episode terminated, else 1; a pair with a 0 has no discounted term.
+        `z`: the result of `encode(obs)`, if it is already computed. `generator` draws pairs and noise; by default,
+        torch's global generator does. `extras`: inputs of the operators "value", "advantage" and "n-step".
         """
         reward = reward.squeeze(-1) if reward.ndim == 2 and reward.shape[1] == 1 else reward
         check_transitions(self.encoder, obs, action, reward, next_obs, z)
@@ -140,9 +141,9 @@ class Representation(nn.Module):
 
     @torch.no_grad()
     def follow(self, *, at_once: bool = False) -> None:
-        """Move the slow copies. Call it once after every update.
+        """Update the slow copies. Call this once after every update.
 
-        `at_once`: the "ema" copies move even if their turn has not come.
+        `at_once`: update the "ema" copies even if they are not due.
         """
         method, updates = self.method, self._count_update()
         if at_once or (updates + method.follow_offset) % method.follow_every == 0:
@@ -154,7 +155,7 @@ class Representation(nn.Module):
             follow(self.slow_encoders["periodic"], self.encoder, 1.0)
 
     def _count_update(self) -> int:
-        """Count one more update. Reading `updates` off a GPU would wait for it, so there the host counts as well."""
+        """Count one update. For a GPU the host counts as well, because reading `updates` would wait for the GPU."""
         self.updates += 1
         on_host = self.updates.device.type == "cpu"
         self._counted = int(self.updates) if on_host or self._counted is None else self._counted + 1
@@ -169,10 +170,10 @@ class Representation(nn.Module):
         return_obs: Tensor | None = None,
         window_obs: Tensor | None = None,
     ) -> CachedLatents:
-        """The latents of a batch under the networks as they stand, each computed on first use.
+        """Return the latents of a batch under the current weights. Each is computed on first use.
 
-        `return_obs`: the observations in which n-step returns end; by default the next ones. `window_obs`: those in
-        which windows end.
+        `return_obs`: the observations at which n-step returns end; by default `next_obs`. `window_obs`: the
+        observations at which windows end.
         """
         slow: Any = dict(self.slow_encoders.items())
         return CachedLatents(obs, next_obs, self.encoder, slow, z=z, return_obs=return_obs, window_obs=window_obs)
@@ -180,7 +181,7 @@ class Representation(nn.Module):
     def model_losses(
         self, latents: BatchLatents, action: Tensor, reward: Tensor, generator: torch.Generator | None
     ) -> dict[str, Loss]:
-        """The "transition" and "reward" terms, weighted. Both train the encoder through `latents.z`."""
+        """Return the weighted "transition" and "reward" terms. Both train the encoder through `latents.z`."""
         method, terms = self.method, {}
         if self.transition is not None:
             predicted = self._prediction(latents, action)
@@ -204,7 +205,7 @@ class Representation(nn.Module):
         generator: torch.Generator | None,
         extras: Extras | None = None,
     ) -> dict[str, Loss]:
-        """The "metric" term (eq:metric_loss), weighted. Gradients reach `latents.z` and the distance alone."""
+        """Return the weighted "metric" term (eq:metric_loss). Gradients reach only `latents.z` and the distance."""
         if self.distance is None or self.operator is None:
             return {}
         seen = self.metric_latents(latents, action, reward, generator, extras)
@@ -221,7 +222,7 @@ class Representation(nn.Module):
         generator: torch.Generator | None,
         extras: Extras | None = None,
     ) -> Latents:
-        """What distance and operator read of a batch. Only `z` carries a gradient."""
+        """Return the inputs of the distance and the operator for a batch. Only `z` carries a gradient."""
         assert self.operator is not None
         method, needs = self.method, self.operator.needs
         fields = extra_fields(method, extras)
@@ -243,7 +244,7 @@ class Representation(nn.Module):
         return Latents(z=latents.z, reward=reward, **fields)
 
     def _prediction(self, latents: BatchLatents, action: Tensor) -> Prediction:
-        """Where the latent model leads from the online latents, with gradient."""
+        """Return the latent model's prediction from the online latents, with gradient."""
         predicted: Prediction = latents.once("prediction", lambda: self._predicted(latents.z, action))
         return predicted
 
@@ -251,7 +252,7 @@ class Representation(nn.Module):
     def _sample_next(
         self, latents: BatchLatents, action: Tensor, generator: torch.Generator | None
     ) -> dict[str, Tensor]:
-        """Where the latent model leads: the mean, standard deviation and a sample of one member, without gradient."""
+        """Return the mean, standard deviation and a sample of one member's prediction, without gradient."""
         which = self.method.target_encoder
         if which == "online":
             with torch.enable_grad():  # the transition loss shares this prediction
@@ -266,17 +267,17 @@ class Representation(nn.Module):
         return fields
 
     def _predicted_by_one(self, z: Tensor, action: Tensor, generator: torch.Generator | None) -> Prediction:
-        """The prediction from z [B, d] of one member, drawn for the whole batch."""
+        """Return the prediction of one member from z [B, d]. The member is drawn for the whole batch."""
         assert self.transition is not None
         return self._predicted(z, action, self.transition.one(generator))
 
     def _predicted(self, z: Tensor, action: Tensor, members: slice = ALL) -> Prediction:
-        """The latent model's prediction from z [B, d], inside the latent space where the method says so."""
+        """Return the latent model's prediction from z [B, d], projected if the method says so."""
         assert self.transition is not None
         predicted: Prediction = self.transition(z, encode_action(action, self.action_dim), members)
         return predicted.projected(self.encoder.space) if self.method.project_predictions else predicted
 
 
 def _forget_count(module: Representation, _: object) -> None:
-    """Drop the cached count: a loaded state has another one."""
+    """Drop the cached count, because a loaded state has a different one."""
     module._counted = None

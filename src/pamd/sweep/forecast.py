@@ -1,4 +1,4 @@
-"""Forecast the time, memory and disk of a sweep."""
+"""Forecast the time, memory and disk space of a sweep."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ RATES = {
     ("cpu", "joint"): 13.8,
 }
 """Decisions per second on two cores by (scale, schedule), measured by `pamd bench pipeline` with cheetah_run and
-simsr+pamd (results/bench/pipeline.json). They are used for all tasks and methods, without evaluations."""
+simsr+pamd (results/bench/pipeline.json). They are used for all tasks and methods and exclude evaluations."""
 RATE_CORES = 2
 OTHER_RATE = 40.0
 """The rate of scales that the benchmark does not measure. The order of magnitude is right for `smoke`."""
@@ -35,7 +35,7 @@ EVALUATION_COST = {"paper": 0.03, "cpu": 0.08, "smoke": 0.3}
 ACTIONS = 38
 """The largest action dimension of the suite. This upper bound adds only a few bytes per frame."""
 STATE_SIZE = 256
-"""An upper bound of the size of a state with noise."""
+"""An upper bound on the size of a state with noise."""
 PROCESS = {"paper": 1.2e9, "cpu": 0.7e9, "smoke": 0.7e9}
 """Peak memory of a run without its replay, in bytes: libraries, networks, and one update of simsr+pamd on a CPU."""
 EPISODE_FRAMES = 1000
@@ -62,9 +62,9 @@ class Plan:
     """The number of remaining decisions."""
     seconds: float
     memory: int
-    """Bytes of memory of the largest runs that may be active at the same time."""
+    """Memory in bytes of the largest runs that may be active at the same time."""
     disk: int
-    """Bytes of the replays of all unfinished runs, or only of concurrent runs if finished replays are discarded."""
+    """Bytes of all replays of unfinished runs, or of the largest concurrent ones if finished replays are discarded."""
     sources: tuple[str, ...]
 
 

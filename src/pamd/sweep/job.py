@@ -37,7 +37,7 @@ class Job:
 
     @cached_property
     def name(self) -> str:
-        """The name of its run directory. It contains the config's hash, so the same computation is one job."""
+        """The name of the run directory. It contains the config's hash, so equal computations have the same name."""
         return run_name(self.config)
 
     @property
@@ -62,7 +62,7 @@ def jobs(labelled: Iterable[tuple[str, TrainConfig]], runs: Path) -> list[Job]:
 
 
 def run_job(config: str, runs: str) -> Outcome:
-    """Train a run and return the outcome. It never raises, because the outcome must cross processes and machines."""
+    """Train a run and return its outcome. Never raises, because the outcome is sent to another process or machine."""
     directory = Path(runs)
     try:
         if not directory.is_dir():

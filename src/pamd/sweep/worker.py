@@ -29,7 +29,7 @@ def main(request: str, result: str, parent: str) -> None:
 
 
 def _end_with(parent: int) -> None:
-    """Make the system send SIGTERM when the sweep dies, so that this run writes a checkpoint and stops."""
+    """Make the kernel send SIGTERM when the sweep dies, so that this run writes a checkpoint and stops."""
     if sys.platform.startswith("linux"):
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
         if os.getppid() != parent:  # The parent died before the call.

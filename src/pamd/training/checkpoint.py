@@ -1,7 +1,7 @@
 """Checkpoints. They are written atomically, verified when read, and contain no executable code.
 
-checkpoints/000010000/ holds tensors.safetensors, state.json, and complete.json with the digests of both. It is written
-under a temporary name, made durable, and then renamed.
+checkpoints/000010000/ contains tensors.safetensors, state.json, and complete.json with the digests of both. It is
+written under a temporary name, synced to disk, and then renamed.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ def newest(directory: Path) -> tuple[Checkpoint | None, list[str]]:
 
 
 def read(path: Path) -> Checkpoint:
-    """Read the checkpoint in `path`. Raises CheckpointError if it is incomplete."""
+    """Read the checkpoint in `path`. Raises CheckpointError if it is incomplete or damaged."""
     from safetensors import SafetensorError
     from safetensors.torch import load
 
@@ -98,7 +98,7 @@ def read(path: Path) -> Checkpoint:
 
 
 def _check_name(path: Path, state: Mapping[str, Any]) -> None:
-    """Check the name of a checkpoint, which determines its age."""
+    """Check that the name of a checkpoint matches its state. The name determines its age."""
     budget = state.get("budget")
     decisions = budget.get("decisions") if isinstance(budget, dict) else None
     if decisions != int(path.name):

@@ -12,7 +12,7 @@ __all__ = ["Every", "Stopwatch"]
 
 @dataclass(frozen=True)
 class Every:
-    """Due at every multiple of a period, including zero."""
+    """A schedule that is due at every multiple of a period, including zero."""
 
     period: int
 

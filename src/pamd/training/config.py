@@ -28,17 +28,17 @@ __all__ = ["EvaluateUnit", "Runtime", "TrainConfig", "config_text", "prepare", "
 EvaluateUnit = Literal["decisions", "episodes"]
 
 LAYOUT = 2
-"""The version of the config.json layout. Other versions are refused."""
+"""The version of the config.json layout. Other versions are rejected."""
 
 
 @dataclass(frozen=True)
 class Runtime:
-    """How a run is executed. These settings do not affect results and are not part of the run name."""
+    """Execution settings of a run. They do not affect results and are not part of the run name."""
 
     device: str = "auto"
     """cpu, cuda, or auto: CUDA if it is available"""
     threads: int | None = None
-    """CPU threads of torch (default: one for states and pictures of at most 48x48, else all cores)"""
+    """CPU threads of torch (default: one for states and images of at most 48x48, otherwise all cores)"""
     video: Literal["off", "last", "all"] = "last"
     """which evaluations are recorded as videos"""
     tensorboard: bool = True
@@ -95,7 +95,7 @@ class TrainConfig:
         check_whole("training", "seed", self.seed, 0)
         object.__setattr__(self, "env", resolve_env(self.env))
         object.__setattr__(self, "method", self.method.resolved)
-        _ = self.agent  # The record checks its own values.
+        _ = self.agent  # Building the AgentConfig checks its values.
         self._check_observations()
         self._check_sizes()
 
@@ -117,11 +117,11 @@ class TrainConfig:
         self.encoder.cls.check(self.encoder.options, least_shape(self.env))
         if states and augmentation != "none":
             raise ConfigError(
-                f"learner: augmentation {augmentation!r} reads pictures, and {self.env.task} observes states;"
+                f"learner: augmentation {augmentation!r} requires images, but {self.env.task} observes states;"
                 " set learner.augmentation.name=none"
             )
         if states and self.replay.storage == "compressed":
-            raise ConfigError("replay: storage 'compressed' holds pictures; use memory or mmap for states")
+            raise ConfigError("replay: storage 'compressed' requires images; use memory or mmap for states")
 
     def _check_sizes(self) -> None:
         learner = self.learner.options
@@ -142,7 +142,7 @@ class TrainConfig:
 
 
 def prepare(config: TrainConfig, report: Report | None = None) -> TrainConfig:
-    """Choose the videos of the distractor and store their digests in the config, so that a resume uses the same."""
+    """Choose the videos of the distractor and store their digests in the config. A resume then uses the same videos."""
     env = prepare_env(config.env, report)
     if env.distractor is not None and env.distractor.split != "train":
         raise ConfigError("training: env.distractor.split must be train; evaluation shows the unseen videos by itself")
@@ -150,7 +150,7 @@ def prepare(config: TrainConfig, report: Report | None = None) -> TrainConfig:
 
 
 def run_name(config: TrainConfig) -> str:
-    """Return task_method_seed_hash. The name does not depend on the runtime and the budget."""
+    """Return the name task_method_seed_hash. It does not depend on the runtime or the budget."""
     digest = identity_digest(identity(config))
     added = config.env.distractor or config.env.noise
     task = config.env.task + (f"+{added.name}" if added else "")

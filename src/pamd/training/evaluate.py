@@ -1,4 +1,4 @@
-"""Evaluation: the policy's mode, on a separate environment with separate seeds."""
+"""Evaluation of the policy's mode in a separate environment with separate seeds."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ if TYPE_CHECKING:
 __all__ = ["EVALUATION", "evaluate"]
 
 EVALUATION = 1_000_003
-"""Added to a run's seed for its evaluation: the same episodes at every evaluation and for every method."""
+"""The number added to a run's seed for evaluation. Every evaluation and every method uses the same episodes."""
 
 VIDEO_SIZE = 240
 
 VIEWS = 128
-"""States that the denoising factors compare."""
+"""The maximum number of states for the denoising factors."""
 VIEW_EVERY = 5
-"""Decisions between two of them."""
+"""The number of decisions between these states."""
 
 Video = list[NDArray[np.uint8]]
 
@@ -41,12 +41,12 @@ def evaluate(
     record: bool = False,
     stop: Callable[[], bool] = lambda: False,
 ) -> tuple[dict[str, Any], Video]:
-    """Returns of `episodes` episodes and, if `record`, the frames [H, W, 3] of the first.
+    """Return a row with the returns of `episodes` episodes and, if `record`, the frames [H, W, 3] of the first.
 
-    With a video distractor or with noise dimensions, episodes are played twice: as in training, and, under keys
-    that begin with `unseen_`, with videos or a mean of the noise that training never shows. The recording has one after
-    the other. With noise, the row has the denoising factors. `stop` is asked after every decision; if it returns True,
-    the row is empty.
+    With a video distractor or noise dimensions, episodes are played twice: first as in training, then with videos or a
+    noise mean that training never uses. The second results have keys that begin with `unseen_`. The second recording
+    follows the first. With noise, the row includes the denoising factors. `stop` is called after every decision. If it
+    returns True, the row is empty.
     """
     row, frames = _play(agent, env_config, seed, episodes, record, stop)
     other_config = unseen(env_config)
@@ -60,7 +60,7 @@ def evaluate(
 
 
 class TwoViews:
-    """The same states under two draws of noise, for the denoising factors."""
+    """The same states with two noise samples each, for the denoising factors."""
 
     def __init__(self, env: Episodes) -> None:
         self._env: Any = env.unwrapped
@@ -69,14 +69,14 @@ class TwoViews:
         self._pairs: list[tuple[NDArray[Any], NDArray[Any]]] = []
 
     def look(self, obs: NDArray[Any], decision: int) -> None:
-        """Keep every `VIEW_EVERY`th observation of an episode, and the same state with other noise."""
+        """Record every `VIEW_EVERY`th observation of an episode, and the same state with different noise."""
         frame = self._env.observe(draw=1)
         self._newest.extend([frame] * (self._newest.maxlen or 1) if decision == 0 else [frame])
         if decision % VIEW_EVERY == 0 and len(self._pairs) < VIEWS:
             self._pairs.append((obs, np.concatenate(list(self._newest))))
 
     def factors(self, agent: Agent) -> dict[str, float]:
-        """The denoising factors of the agent's representation; empty for fewer than two states."""
+        """Compute the denoising factors of the agent's representation. Returns {} for fewer than two states."""
         if len(self._pairs) < 2:
             return {}
         obs, other = (torch.as_tensor(np.stack(view), device=agent.device) for view in zip(*self._pairs, strict=True))

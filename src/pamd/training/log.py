@@ -1,7 +1,7 @@
 """Logs: JSON lines that a resumed run continues byte for byte, with copies for TensorBoard and wandb.
 
 train.jsonl and eval.jsonl contain only values that the config determines. All wall-clock times are in timing.jsonl. A
-checkpoint stores the length and digest of each file, so that a resume continues exactly the rows that were written.
+checkpoint stores the length and digest of each file, so that a resume can verify the rows and continue after them.
 """
 
 from __future__ import annotations
@@ -35,13 +35,13 @@ class Logs:
         self._mirrors = _mirrors(run)
 
     def begin(self) -> None:
-        """Start with empty files."""
+        """Create empty log files."""
         for path in self._paths.values():
             with _convert_errors(path):
                 durable.write(path, b"")
 
     def write(self, name: str, row: Mapping[str, Any]) -> None:
-        """Write one row of train, eval or timing, including the budget."""
+        """Append a row, which includes the budget, to train, eval or timing."""
         data = (json.dumps(row) + "\n").encode()
         with _convert_errors(self._paths[name]):
             durable.append(self._paths[name], data)
@@ -87,7 +87,7 @@ def split_log(path: Path, entry: Mapping[str, Any]) -> tuple[bytes, bytes]:
 
 @contextmanager
 def _convert_errors(path: Path) -> Iterator[None]:
-    """Convert an OSError for `path` to a RunError."""
+    """Convert an OSError for `path`: a missing file to a RunError, all others to a ResourceError."""
     try:
         yield
     except FileNotFoundError:

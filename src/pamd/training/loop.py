@@ -53,7 +53,7 @@ def train(config: TrainConfig, root: str | Path = "runs", observer: Observer | N
     config, watching = prepare(config), observer or _Nobody()
     directory = Path(root) / run_name(config)
     if not directory.exists():
-        check_run(config, directory)  # A refused run must not leave a directory.
+        check_run(config, directory)  # A rejected run must not leave a directory.
     run = RunDirectory.create(Path(root), config)
     if run.config.decisions > config.decisions and not run.finished:
         watching.say(f"{run.path} has a larger budget and continues to {run.config.decisions} decisions")
@@ -103,7 +103,7 @@ def _run(run: RunDirectory, observer: Observer) -> Path:
 
 
 def _open(run: RunDirectory, threads: int, observer: Observer) -> Session:
-    """Start a session, or restore it from its newest checkpoint. A refused new run leaves no directory."""
+    """Start a session, or restore it from its newest checkpoint. A rejected new run leaves no directory."""
     session = None
     try:
         refuse_linked_directories(run.path)
@@ -114,7 +114,7 @@ def _open(run: RunDirectory, threads: int, observer: Observer) -> Session:
         _begin_or_restore(session, observer)
         run.write_versions()
     except BaseException:
-        # A refused run changes nothing: an existing run keeps its status.
+        # A rejected run changes nothing: an existing run keeps its status.
         if session is not None:
             session.close()
         run.remove()
@@ -194,7 +194,7 @@ def _show_warnings(session: Session, observer: Observer) -> None:
 
 
 def decide(session: Session, clock: Stopwatch) -> None:
-    """One decision: act, step, store."""
+    """Make one decision: choose an action, step the environment, and store the transition."""
     agent, env, budget = session.agent, session.env, session.budget
     with clock.section("act"):
         if budget.decisions < session.config.learner.options.random_decisions:

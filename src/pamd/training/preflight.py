@@ -1,4 +1,4 @@
-"""Forecast the memory and disk of a run before its directory is created."""
+"""Forecast the memory and disk space of a run before its directory is created."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from pamd.training.session import device_of, replay_plan
 __all__ = ["Needs", "check_run", "check_weights", "run_needs"]
 
 ACTIONS = 1
-"""A lower bound of the action dimension. The actual one is known only after the task is built and matters little."""
+"""A lower bound on the action dimension, which has little effect. Its value is known only after the task is built."""
 THREADS_PER_CORE = 4
 """The maximum number of threads per core. More threads would only wait for each other."""
 
@@ -67,12 +67,12 @@ def check_run(config: TrainConfig, directory: Path) -> None:
 
 
 def _size(saved: Path) -> int:
-    """Return the size of a checkpoint in bytes, even if it is a file or a link instead of a directory."""
+    """Return the size of a checkpoint in bytes, or 0 if it is not a directory. Links in it are not followed."""
     return sum(file.lstat().st_size for file in saved.iterdir()) if saved.is_dir() else 0
 
 
 def run_needs(config: TrainConfig) -> Needs:
-    """Forecast the size of replay, networks with gradients and optimizer states, the largest batch, and checkpoints."""
+    """Forecast the size of the replay, networks with gradients and optimizer states, a batch, and checkpoints."""
     channels, *rest = least_shape(config.env)
     capacity, margin = replay_plan(config)
     dtype = "float32" if observes_states(config.env.task) else "uint8"
@@ -135,11 +135,11 @@ def _build_on_meta(
 
 
 _ELEMENTWISE = (torch.log, torch.Tensor.log)
-"""Functions that keep the shape and are slow in torch on the meta device."""
+"""Functions that keep the shape and are slow on torch's meta device."""
 
 
 class _WithoutValues(TorchFunctionMode):
-    """Refuses tensors that are larger than the memory, and skips orthogonal initialization: only shapes matter."""
+    """Rejects tensors that exceed the available memory. Skips orthogonal initialization, because only shapes matter."""
 
     def __init__(self) -> None:
         super().__init__()

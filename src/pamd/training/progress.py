@@ -44,13 +44,13 @@ def read_progress(saved: Checkpoint) -> Progress:
             metrics={str(name): float(value) for name, value in state["metrics"].items()},
         )
     except Exception as error:
-        # A malformed state can raise any of these errors.
+        # A malformed state can raise any error.
         reason = f"{type(error).__name__}: {error}".splitlines()[0]
         raise CheckpointError(f"checkpoint {saved.path.name} is malformed: {reason}") from None
 
 
 def _count(value: Any) -> int:
-    """Check that `value` is a whole number of at least 0."""
+    """Check that `value` is an integer of at least 0, and return it."""
     if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value < 2**63:
         raise ValueError(f"a count must be a whole number of at least 0, got {value!r}")
     return value

@@ -1,4 +1,4 @@
-"""Safe repairs of a run directory, which never invent data. Each function returns a description of what it did."""
+"""Safe repairs of a run directory, which never invent data. Each repair returns a description of what it did."""
 
 from __future__ import annotations
 

@@ -120,7 +120,7 @@ class RunDirectory:
             write_atomically(file, json.dumps([*entries, now], indent=1) + "\n")
 
     def remove(self) -> None:
-        """Delete the directory if this object created it, so that a refused run leaves nothing behind."""
+        """Delete the directory if this object created it, so that a rejected run leaves nothing behind."""
         if self.new:
             shutil.rmtree(self.path, ignore_errors=True)
 

@@ -1,4 +1,4 @@
-"""The state of a running run, and how it is saved to a checkpoint and restored bit for bit."""
+"""The state of an active run. It is saved to a checkpoint and restored bit for bit."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class Session:
             )
         except (MemoryError, RuntimeError) as error:
             self.env.close()
-            raise ResourceError(f"the networks cannot be built here: {str(error).splitlines()[0]}") from None
+            raise ResourceError(f"the networks cannot be built on this machine: {str(error).splitlines()[0]}") from None
         self.logs = Logs(run)
         # For batches and for actions of the random phase.
         self.rng = np.random.default_rng([config.seed, 1])
@@ -64,7 +64,7 @@ class Session:
         self.metrics: dict[str, torch.Tensor | float] = {}
         """The newest value of each metric. Not every update computes all metrics."""
         self.warnings: list[str] = []
-        """Warnings of the meters that were not shown yet."""
+        """Warnings that have not been shown yet."""
         self.warned: set[str] = set()
         self.replay: Replay
         self.obs: NDArray[Any]
@@ -162,7 +162,7 @@ def check_config(config: TrainConfig, saved: checkpoint.Checkpoint) -> None:
 
 
 def replay_plan(config: TrainConfig) -> tuple[ReplayConfig, int]:
-    """Return the capacity of the replay and the margin on disk that keeps two checkpoints valid."""
+    """Return the replay config, limited to the run's need, and the margin on disk that keeps two checkpoints valid."""
     # A run of N decisions fills at most N slots plus one per episode. Episodes of at least ten decisions are assumed.
     needed = config.decisions + config.decisions // 10 + 1000
     capacity = ReplayConfig(min(config.replay.capacity, needed), config.replay.storage)

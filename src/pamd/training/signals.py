@@ -11,7 +11,7 @@ __all__ = ["Stop", "stop_signals"]
 
 
 class Stop:
-    """Set by SIGINT or SIGTERM; the loop reads it between decisions."""
+    """A flag that SIGINT or SIGTERM sets. The loop reads it between decisions."""
 
     def __init__(self) -> None:
         self.asked = False

@@ -16,11 +16,11 @@ __all__ = ["available_threads", "default_threads", "oversubscribed", "torch_thre
 
 _CGROUP = Path("/sys/fs/cgroup")
 _SMALL = 48
-"""The side of a small picture."""
+"""The maximum side of a small image, in pixels."""
 
 
 def available_threads() -> int:
-    """Return the minimum of CPU affinity, cgroup quota, OMP_NUM_THREADS and torch's setting."""
+    """Return the minimum of the CPU affinity, the cgroup quota, OMP_NUM_THREADS and torch's setting."""
     limits = [_affinity(), torch.get_num_threads(), *_quotas()]
     wanted = os.environ.get("OMP_NUM_THREADS", "").split(",")[0]
     if wanted.isdigit() and int(wanted) > 0:
@@ -29,9 +29,10 @@ def available_threads() -> int:
 
 
 def default_threads(env: EnvConfig) -> int:
-    """Return the threads of a run that names none: one for small observations, else all available ones.
+    """Return the default number of threads of a run: one for small observations, otherwise all available threads.
 
-    At these sizes a second thread saves a tenth of the time on an idle machine, and costs a multiple on a busy one.
+    For small observations, a second thread saves a tenth of the time on an idle machine. On a busy machine, the run
+    takes several times as long.
     """
     small = env.task.startswith("state:") or env.size <= _SMALL
     return 1 if small else available_threads()
@@ -39,7 +40,7 @@ def default_threads(env: EnvConfig) -> int:
 
 @contextmanager
 def torch_threads(count: int | None) -> Iterator[int]:
-    """Run torch with `count` threads, or all available ones. The previous setting is restored on exit."""
+    """Run torch with `count` threads, or with all available threads. The previous setting is restored on exit."""
     before = torch.get_num_threads()
     chosen = count or available_threads()
     torch.set_num_threads(chosen)

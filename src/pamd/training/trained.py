@@ -85,7 +85,7 @@ def load(run: str | Path) -> Trained:
     agent = _agent(config)
     try:
         agent.load(tensors)
-    except Exception as error:  # Unexpected tensors can raise any of these errors.
+    except Exception as error:  # Unexpected tensors can raise any error.
         first = f"{type(error).__name__}: {error}".splitlines()[0]
         raise CheckpointError(f"checkpoint {place.name} of {run} does not match the run's config: {first}") from None
     return Trained(opened.path, config, agent, place.name, tuple(complaints))
@@ -100,7 +100,7 @@ def _load_export(path: Path) -> Trained:
         check_weights(config, found.weights, shape, action_dim)
         agent = Agent(config.agent, observation_shape=shape, action_dim=action_dim, seed=config.seed)
         agent.load_weights(found.weights)
-    except Exception as error:  # Unexpected content can raise any of these errors.
+    except Exception as error:  # Unexpected content can raise any error.
         first = f"{type(error).__name__}: {error}".splitlines()[0]
         raise CheckpointError(f"the weights in {path} do not fit its config: {first}") from None
     return Trained(path, config, agent, f"{found.budget.decisions:09d}")

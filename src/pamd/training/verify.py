@@ -1,4 +1,4 @@
-"""Check a run directory for damage without changing it. A resume makes the same checks."""
+"""Check a run directory for damage and repair it. Checking changes nothing. A resume makes the same checks."""
 
 from __future__ import annotations
 

@@ -25,7 +25,7 @@ def write_video(path: Path, frames: list[NDArray[np.uint8]], rate: int) -> None:
         # Use a temporary file: opening the path directly would follow a link.
         with durable.open_file(temporary, "wb") as file, av.open(file, "w", format="mp4") as container:
             stream = container.add_stream("libx264", rate=rate)
-            # H.264 requires even sides. An odd last row or column is dropped.
+            # H.264 requires an even width and height. If one is odd, the last column or row is dropped.
             stream.width, stream.height, stream.pix_fmt = width // 2 * 2, height // 2 * 2, "yuv420p"
             for image in frames:
                 picture = av.VideoFrame.from_ndarray(np.ascontiguousarray(image[: stream.height, : stream.width]))

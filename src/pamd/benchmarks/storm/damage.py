@@ -11,7 +11,7 @@ __all__ = ["DAMAGES"]
 
 
 def _flip(path: Path) -> None:
-    """Flip one bit in the middle of the written content. The unwritten rest of a replay file is NULs."""
+    """Flip one bit in the middle of the written content. The unwritten rest of a replay file contains only NULs."""
     data = bytearray(path.read_bytes())
     held = len(bytes(data).rstrip(b"\0")) or min(len(data), 60)
     data[held // 2] ^= 1

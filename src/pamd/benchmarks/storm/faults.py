@@ -78,7 +78,7 @@ class _Disk:
         self._full = True
         half = memoryview(data).cast("B")
         half = half[: len(half) // 2]
-        # Like the operating system, write what still fits. Only the next call fails.
+        # Write as much as fits, like the operating system. Only the next call fails.
         return plain(half) if half else self.write(plain, data)
 
 

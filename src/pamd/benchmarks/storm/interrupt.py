@@ -94,7 +94,7 @@ def _fault(kind: Kind, rng: np.random.Generator) -> Fault:
 
 
 def _signal(process: Process, kind: Kind, rng: np.random.Generator, pace: Pace) -> list[Kind]:
-    """Send the signals of `kind` unless the process ends before. Returns the interruptions that were sent."""
+    """Send the signals of `kind` unless the process ends first. Return the interruptions that were sent."""
     interruptions: list[Kind] = []
     while process.wait(pace.moment(rng)) is None:
         interruptions.append(kind)

@@ -38,7 +38,7 @@ class Mutation:
 
 
 def mutations() -> list[Mutation]:
-    """Return all mutations: every damage to every file, and edits that keep each file well-formed."""
+    """Return all mutations: every damage to every file, edits of JSON files, and exchanged or removed files."""
     return [*_damages(), *_edits(), *_exchanges()]
 
 
@@ -78,7 +78,7 @@ def _at(file: str, damage: Callable[[Path], None], run: Path) -> None:
 
 
 def _edits() -> Iterator[Mutation]:
-    """Return edits that keep the files valid JSON."""
+    """Yield edits of JSON files: changed fields, which keep the JSON valid, and deeply nested brackets."""
     yield _edit("config.json", "seed", 5, "refused")
     yield _edit("config.json", "learner.options.batch", 4, "refused")
     yield _edit("config.json", "replay.capacity", 44, "refused")
@@ -117,7 +117,7 @@ def _write(path: Path, text: str) -> None:
 
 
 def _exchanges() -> Iterator[Mutation]:
-    """Return mutations that remove or exchange whole files and directories."""
+    """Yield mutations that remove, replace or exchange whole files and directories, or drop a row."""
     gone: dict[str, Outcome] = {NEWEST: "resumes", OLDER: "resumes", "replay": "refused"}
     for place, expected in gone.items():
         yield Mutation(place, "deleted", expected, functools.partial(_at, place, shutil.rmtree))

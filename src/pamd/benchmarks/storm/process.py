@@ -55,7 +55,7 @@ class Process:
         self.pid = _fork(words, output, fault) if fork else _spawn(words, output)
 
     def wait(self, seconds: float) -> int | None:
-        """Return the exit code, or the negative signal number; None if it is still running after `seconds`."""
+        """Return the exit code or the negative signal number, or None if the process still runs after `seconds`."""
         deadline = time.monotonic() + seconds
         while self._code is None:
             pid, status = os.waitpid(self.pid, os.WNOHANG)

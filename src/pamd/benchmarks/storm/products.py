@@ -52,7 +52,7 @@ def _count(one: bytes, other: bytes) -> int:
 
 
 def _without_clock(path: Path) -> bytes:
-    """Return the budget of every row. The rest of timing.jsonl is times."""
+    """Return the budget of every row. The other fields of timing.jsonl are times."""
     rows = [json.loads(line) for line in path.read_bytes().splitlines()]
     return json.dumps([[row[name] for name in ("decisions", "frames", "updates")] for row in rows]).encode()
 

@@ -32,7 +32,7 @@ class Scenario:
     method: str
     background: str | None = None
     mirror: bool = False
-    """Whether the run also writes for TensorBoard and records a video."""
+    """Whether the run also writes TensorBoard logs and records a video."""
 
     @property
     def most(self) -> int:

@@ -23,7 +23,7 @@ LIMIT_BYTES = 8_000_000_000
 
 
 def cache_directory() -> Path:
-    """Return the folder of decoded clips: PAMD_CACHE, or the user's cache. It may be deleted at any time."""
+    """Return the folder of decoded clips, in PAMD_CACHE or the user's cache. It may be deleted at any time."""
     if own := os.environ.get("PAMD_CACHE"):
         return Path(own).expanduser() / "clips"
     base = os.environ.get("XDG_CACHE_HOME")
@@ -31,7 +31,7 @@ def cache_directory() -> Path:
 
 
 def cache_path(content: str, size: int, limit: int) -> Path:
-    """Return the path of a clip's first `limit` frames at [size, size, 3]."""
+    """Return the path of the file with a clip's first `limit` frames, each [size, size, 3]."""
     return cache_directory() / f"{content[:40]}-{size}-{limit}.npy"
 
 
@@ -62,7 +62,7 @@ def check_room(count: int, size: int, limit: int) -> int:
 
 
 def store(clip: Clip, content: str, size: int, limit: int) -> Path:
-    """Decode a clip into its file. The file is written atomically, even if two processes do so at the same time."""
+    """Decode a clip into its file. The file is written atomically, even if two processes write it at the same time."""
     path = cache_path(content, size, limit)
     frames = list(clip.frames(size, limit))  # Nothing is written before all frames are decoded.
     buffer = io.BytesIO()

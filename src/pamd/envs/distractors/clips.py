@@ -1,4 +1,4 @@
-"""Sources of clips: a video file, a photograph that is panned and zoomed, a procedural video, a color."""
+"""Sources of clips: video files, photographs that are panned and zoomed, procedural videos and colors."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from pamd.errors import ClipError
 __all__ = ["Clip", "Colour", "Fit", "Photograph", "Procedural", "VideoFile"]
 
 Fit = Literal["crop", "squash"]
-"""Crop the central square of a frame, or scale the whole frame without keeping its aspect ratio."""
+"""How a frame is made square: crop the central square, or scale the frame without keeping its aspect ratio."""
 
 _HEAD_BYTES = 1 << 16
 _WHOLE = 0.9
-"""The minimum share of the declared frames that must be decodable. Headers are not always exact."""
+"""The minimum fraction of the declared frames that must be decodable. Headers are not always exact."""
 
 
 class Clip(ABC):
@@ -31,7 +31,7 @@ class Clip(ABC):
 
     @abstractmethod
     def content(self) -> str:
-        """Return the SHA-256 of the file or of the recipe."""
+        """Return the SHA-256 of the file, of the recipe, or of both."""
 
     @abstractmethod
     def frames(self, size: int, limit: int) -> Iterator[NDArray[np.uint8]]:
@@ -54,7 +54,7 @@ class _File(Clip):
             raise ClipError(f"{self.path} cannot be read: {error.strerror or error}") from None
 
     def rank(self) -> str:
-        # Choosing thirty of ten thousand videos must not read all of them.
+        # Read only the beginning of the file: choosing thirty of ten thousand videos must not read all of them.
         try:
             with self.path.open("rb") as file:
                 head = file.read(_HEAD_BYTES)
@@ -63,7 +63,7 @@ class _File(Clip):
             raise ClipError(f"{self.path} cannot be read: {error.strerror or error}") from None
 
     def _pictures(self, scaled: Callable[[Any], NDArray[np.uint8]]) -> Iterator[NDArray[np.uint8]]:
-        """Yield every picture of the file, RGB [H, W, 3], converted by `scaled` from the decoder's frame."""
+        """Yield every image of the file as RGB [H, W, 3]. `scaled` converts a frame of the decoder."""
         import av
 
         try:
@@ -71,7 +71,7 @@ class _File(Clip):
                 raise ClipError(f"{self.path} is empty")
             with av.open(str(self.path)) as container:
                 if not container.streams.video:
-                    raise ClipError(f"{self.path} contains no pictures")
+                    raise ClipError(f"{self.path} contains no images")
                 count, declared = 0, container.streams.video[0].frames  # 0 if the header does not declare it
                 for frame in container.decode(container.streams.video[0]):
                     yield scaled(frame)
@@ -106,12 +106,12 @@ class VideoFile(_File):
         if count < 2:
             found = "only one frame" if count else "no frames"
             raise ClipError(
-                f"{self.path} has {found}: it is not a video. A picture (.png, .jpg) would be panned and zoomed"
+                f"{self.path} has {found}: it is not a video. An image (.png, .jpg) would be panned and zoomed"
             )
 
 
 class Photograph(_File):
-    """A still picture with slow panning and zooming."""
+    """A still image with slow panning and zooming."""
 
     RECIPE = b"pan and zoom, 1"
 
@@ -121,12 +121,12 @@ class Photograph(_File):
     def frames(self, size: int, limit: int) -> Iterator[NDArray[np.uint8]]:
         picture = next(self._pictures(lambda frame: _shrunk(frame, 2 * size)), None)
         if picture is None:
-            raise ClipError(f"{self.path} contains no picture")
+            raise ClipError(f"{self.path} contains no image")
         return pan_and_zoom(picture, size, limit, np.random.default_rng(int(self.content()[:16], 16)))
 
 
 class Procedural(Clip):
-    """The procedural video number `index`."""
+    """Procedural video number `index`."""
 
     def __init__(self, index: int) -> None:
         self.index, self.name = index, f"procedural-{index:02d}"

@@ -1,4 +1,4 @@
-"""Pure functions on pixels. They use integer arithmetic, so pictures are identical on every machine."""
+"""Pure functions on pixels. They use integer arithmetic, so images are identical on every machine."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def _chosen(mask: Mask, one: Picture, other: Picture) -> Picture:
 
 
 def blue_mask(frame: Picture) -> Mask:
-    """Return the background mask [H, W] of the released rule: blue exceeds red and green in `frame` [H, W, 3]."""
+    """Return the background mask [H, W] of the released code: where blue exceeds red and green in `frame` [H, W, 3]."""
     red, green, blue = frame[..., 0], frame[..., 1], frame[..., 2]
     return (blue > green) & (blue > red)
 
@@ -50,7 +50,7 @@ def hue_turn(angle: float) -> NDArray[np.int32]:
 
 
 def turn_hue(frame: Picture, matrix: NDArray[np.int32]) -> Picture:
-    """Multiply `frame` [H, W, 3] by the matrix of `hue_turn` and clip it to the range of a pixel."""
+    """Multiply `frame` [H, W, 3] by the matrix of `hue_turn` and clip the result to [0, 255]."""
     channels = [frame[..., index].astype(np.int32) for index in range(3)]
     turned = np.empty_like(frame)
     for index, (red, green, blue) in enumerate(matrix):
@@ -68,7 +68,10 @@ def to_gray(frame: Picture) -> Picture:
 
 
 def to_size(frame: Picture, size: int) -> Picture:
-    """Resize `frame` [S, S, 3] to [size, size, 3] by nearest-neighbor sampling. Videos show the agent's pixels."""
+    """Resize `frame` [S, S, 3] to [size, size, 3] by nearest-neighbor sampling.
+
+    Videos of another size then show the same pixels that the agent sees.
+    """
     if len(frame) == size:
         return frame
     nearest = np.arange(size) * len(frame) // size

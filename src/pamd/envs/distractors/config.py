@@ -17,11 +17,11 @@ WHAT = "distractor"
 
 @dataclass(frozen=True)
 class ClipRef:
-    """One clip, identified by its content. The name is informative only."""
+    """One clip, identified by its content. The name is only for display."""
 
     name: str
     content: str
-    """SHA-256 of the file, or of the recipe if there is no file."""
+    """SHA-256 of the file, of the recipe if there is no file, or of both if the file is transformed."""
     pixels: str
     """SHA-256 of the frames decoded at the environment's size, which detects a different decoder."""
 
@@ -36,41 +36,43 @@ class DistractorConfig:
     """The source of the background: videos, a still frame of a video, Gaussian noise that changes in every frame, one
     color, or the task's own background."""
     videos: str | None = None
-    """A folder of videos and pictures; None uses clips from installed packages and procedural clips."""
+    """A folder of videos and images; None uses clips from installed packages and procedural clips."""
     mask: Literal["segmentation", "blue"] = "segmentation"
-    """How the background is found: MuJoCo's segmentation, or the released rule, pixels with B > G and B > R."""
+    """How the background is detected: by MuJoCo's segmentation, or by the released code's rule (B > G and B > R)."""
     strength: float = 1.0
-    """1 replaces the background; a smaller value blends with it."""
+    """The opacity of the new background. 1 replaces the old one; a smaller value blends the two."""
     hue: float = 0.0
-    """The maximum hue rotation as a fraction of half the color circle, drawn per episode. 1 allows any hue."""
+    """The maximum hue rotation, as a fraction of half the color circle. The rotation is sampled per episode. 1 allows
+    any hue."""
     grayscale: bool = False
     playback: Literal["forward", "backward", "either"] = "forward"
-    """`either` is drawn per episode."""
+    """The playback direction; `either` samples it per episode."""
     sequence: Literal["episode", "continuous"] = "episode"
-    """A new clip and starting frame per episode; or all clips as one video across episodes, repeated up to `frames`
-    frames."""
+    """`episode` samples a clip and starting frame per episode. `continuous` joins all clips into one video of `frames`
+    frames, repeated if necessary, and continues it across episodes."""
     start: Literal["first", "random"] = "first"
     """Where the continuous video starts: at its first frame, or at a random frame that depends on the seed."""
     fit: Literal["crop", "squash"] = "crop"
     """How a frame is made square: crop the central square, or scale the frame without keeping its aspect ratio."""
     noise: float = 0.25
-    """Standard deviation of `source: noise` around mid-gray, as a fraction of the range of a pixel."""
+    """Standard deviation of `source: noise` around mid-gray, as a fraction of the pixel range."""
     jitter: float = 0.0
     """The amplitude of the camera's motion in degrees."""
     agent_color: float = 0.0
-    """The maximum change of each moving material's color, per channel in [0, 1], drawn per episode."""
+    """The maximum color change of each moving material, per channel in [0, 1]. The change is sampled per episode."""
     frames: int = 500
     """The maximum number of decoded frames per clip."""
     train_clips: int | None = None
-    """The number of training clips; None uses three quarters of all clips, at most 24."""
+    """The number of training clips; None uses all clips that are not for evaluation, at most 24."""
     unseen_clips: int | None = None
-    """The number of evaluation clips; None uses a quarter of all clips, at most 8."""
+    """The number of evaluation clips; None uses a quarter of all clips (all remaining ones if `train_clips` is set), at
+    most 8."""
     split_seed: int = 0
     """The seed of the split into training and evaluation clips."""
     split: Split = "train"
     """The side of the split that this environment shows."""
     train: tuple[ClipRef, ...] = ()
-    """The clips, filled in before a run starts, so that a resumed run uses the same ones."""
+    """The training clips. They are filled in before a run starts, so that a resumed run uses the same clips."""
     unseen: tuple[ClipRef, ...] = ()
 
     def __post_init__(self) -> None:
@@ -107,7 +109,7 @@ class DistractorConfig:
         return self.jitter > 0 or self.agent_color > 0
 
     def clips(self, split: Split) -> tuple[ClipRef, ...]:
-        """The clips of one side of the split."""
+        """Return the clips of one side of the split."""
         return self.train if split == "train" else self.unseen
 
     def _check_disjoint(self) -> None:

@@ -17,7 +17,10 @@ Floats = NDArray[np.float64]
 
 
 def pan_and_zoom(picture: Picture, size: int, limit: int, rng: np.random.Generator) -> Iterator[Picture]:
-    """Yield frames [size, size, 3] of a window of 45% to 90% of the side that moves over `picture` [H, W, 3]."""
+    """Yield frames [size, size, 3] of a window that moves over `picture` [H, W, 3].
+
+    The side of the window is 45% to 90% of the shorter side of the picture.
+    """
     height, width = picture.shape[:2]
     side = min(height, width)
     phases, turns = rng.uniform(0, 2 * np.pi, 3), rng.integers(1, 4, 3)
@@ -40,11 +43,11 @@ def procedural(index: int, size: int, limit: int) -> Iterator[Picture]:
 
 
 Draw = Callable[[float], Floats]
-"""Maps time in [0, 2 pi) to a picture [size, size, 3] in [0, 1]."""
+"""A function that maps time in [0, 2 pi) to an image [size, size, 3]. Its values are then clipped to [0, 1]."""
 
 
 def _plasma(rng: np.random.Generator, rows: Floats, columns: Floats) -> Draw:
-    """Waves that cross each other, one set per channel."""
+    """Return a function that draws crossing waves, each with its own color."""
     waves = [
         (rng.uniform(-9, 9, 2), int(rng.integers(1, 4)), rng.uniform(0, 6.28), rng.normal(0, 1, 3)) for _ in range(7)
     ]
@@ -59,7 +62,7 @@ def _plasma(rng: np.random.Generator, rows: Floats, columns: Floats) -> Draw:
 
 
 def _gratings(rng: np.random.Generator, rows: Floats, columns: Floats) -> Draw:
-    """Two striped patterns that rotate against each other."""
+    """Return a function that draws two rotating striped patterns."""
     colours = rng.uniform(0, 1, (3, 3))
     frequencies, turns = rng.uniform(12, 40, 2), rng.choice([-2, -1, 1, 2], 2)
     y, x = rows - 0.5, columns - 0.5
@@ -76,7 +79,7 @@ def _gratings(rng: np.random.Generator, rows: Floats, columns: Floats) -> Draw:
 
 
 def _discs(rng: np.random.Generator, rows: Floats, columns: Floats) -> Draw:
-    """Soft discs on separate orbits over a gradient."""
+    """Return a function that draws soft discs on separate orbits over a gradient."""
     first, last = rng.uniform(0, 1, (2, 3))
     discs = [
         (
@@ -102,7 +105,7 @@ def _discs(rng: np.random.Generator, rows: Floats, columns: Floats) -> Draw:
 
 
 def _clouds(rng: np.random.Generator, rows: Floats, columns: Floats) -> Draw:
-    """Layers of smooth noise that drift at different speeds."""
+    """Return a function that draws layers of smooth noise that drift at random speeds."""
     layers = []
     for cells, weight in ((4, 0.5), (8, 0.3), (16, 0.2)):
         layers.append((rng.uniform(0, 1, (cells, cells, 3)), weight, rng.choice([-2, -1, 1, 2], 2)))

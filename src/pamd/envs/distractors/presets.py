@@ -34,7 +34,7 @@ PRESETS: dict[str, Preset] = {
             "fit": "squash",
         },
     ),
-    "easy": Preset("one still picture per episode, blended at half strength", {"source": "image", "strength": 0.5}),
+    "easy": Preset("one still image per episode, blended at half strength", {"source": "image", "strength": 0.5}),
     "medium": Preset(
         "videos at strength 0.75 with small hue shifts; small camera motion; the agent's colors vary slightly",
         {"strength": 0.75, "hue": 0.25, "jitter": 1.0, "agent_color": 0.1},
@@ -44,7 +44,7 @@ PRESETS: dict[str, Preset] = {
         {"hue": 1.0, "playback": "either", "jitter": 4.0, "agent_color": 0.3},
     ),
     "video": Preset("unmodified videos replace the background, a new one per episode", {}),
-    "image": Preset("one still picture per episode replaces the background", {"source": "image"}),
+    "image": Preset("one still image per episode replaces the background", {"source": "image"}),
     "noise": Preset("Gaussian noise replaces the background, new in every frame", {"source": "noise"}),
     "color": Preset("one color per episode replaces the background", {"source": "color"}),
     "none": Preset(

@@ -20,10 +20,10 @@ _STREAM = 0xBACD
 
 
 class Scenery:
-    """The backgrounds of one side of the split. Episodes and decisions share no state."""
+    """The backgrounds of one side of the split. A frame does not depend on earlier episodes or decisions."""
 
     def __init__(self, config: DistractorConfig, clips: Sequence[Picture], size: int, decisions: int) -> None:
-        """Each of `clips` is [N, size, size, 3]. An episode has `decisions` decisions and one more frame."""
+        """Each of `clips` is [N, size, size, 3]. An episode of `decisions` decisions has one more frame."""
         self._config, self._clips, self._size = config, clips, size
         self._shown_per_episode = decisions + 1
         self._video = _join(clips, config.frames) if config.sequence == "continuous" else []
@@ -73,6 +73,6 @@ class Scenery:
 
 
 def _join(clips: Sequence[Picture], limit: int) -> list[tuple[int, int]]:
-    """Join all clips to one video of `limit` frames, as (clip, frame) pairs. Shorter clips are repeated."""
+    """Join all clips into one video of `limit` frames, as (clip, frame) pairs. If they are too short, repeat them."""
     every = [(index, number) for index, clip in enumerate(clips) for number in range(len(clip))]
     return list(itertools.islice(itertools.cycle(every), limit))

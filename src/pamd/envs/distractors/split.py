@@ -1,4 +1,4 @@
-"""Split clips into training and unseen clips by content."""
+"""The split of clips into training and unseen clips, by content."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from pamd.errors import ClipError, ConfigError
 __all__ = ["Report", "load_clips", "prepare"]
 
 MOST_TRAIN, MOST_UNSEEN = 24, 8
-"""The maximum counts if the config does not set them."""
+"""The maximum numbers of training and unseen clips if the config does not set them."""
 
 Report = Callable[[int, int, str], None]
 """Called with (decoded clips, total clips, name of the next clip) during decoding."""
@@ -28,8 +28,8 @@ Report = Callable[[int, int, str], None]
 def prepare(config: DistractorConfig, size: int, report: Report | None = None) -> DistractorConfig:
     """Choose the clips of `config` and decode them at `size`. Returns the config with the digests of the clips.
 
-    If the config already names its clips, exactly these are used; a missing one raises ClipError. Copies of a clip
-    under another name or in another container count as one clip, so no clip can be on both sides.
+    If the config already names its clips, exactly these are used. ClipError is raised if one is missing. Copies of a
+    clip under another name or in another container count as one clip, so no clip can be on both sides.
     """
     if not config.has_clips:
         return config
@@ -50,7 +50,7 @@ def prepare(config: DistractorConfig, size: int, report: Report | None = None) -
 
 
 def load_clips(config: DistractorConfig, split: Split, size: int) -> list[NDArray[np.uint8]]:
-    """The clips of one side, each [N, size, size, 3], memory-mapped; `config` comes from `prepare`."""
+    """Return the memory-mapped clips of one side, each [N, size, size, 3]. `config` comes from `prepare`."""
     for ref in config.clips(split):
         _restore(ref, config, size)
     return [cache.open_frames(cache.cache_path(ref.content, size, config.frames)) for ref in config.clips(split)]
@@ -59,7 +59,7 @@ def load_clips(config: DistractorConfig, split: Split, size: int) -> list[NDArra
 def _decode(
     pool: Sequence[Clip], wanted: int, config: DistractorConfig, size: int, notify: Report
 ) -> tuple[ClipRef, ...]:
-    """Decode the first `wanted` different clips of the pool."""
+    """Decode the first `wanted` distinct clips of the pool."""
     refs: list[ClipRef] = []
     for clip in pool:
         if len(refs) == wanted:
@@ -120,7 +120,7 @@ def _counts(config: DistractorConfig, there: int) -> tuple[int, int]:
         asked = f"{max(train, 1)} for training and {max(unseen, 1)} unseen"
         where = config.videos or f"source {config.source}"
         raise ConfigError(
-            f"distractor: {asked} need {max(train, 1) + max(unseen, 1)} different clips, and {where} has {there};"
+            f"distractor: {asked} need {max(train, 1) + max(unseen, 1)} different clips, but {where} has {there};"
             " a training clip is never used as an unseen clip. Add clips, or request fewer"
         )
     return train, unseen

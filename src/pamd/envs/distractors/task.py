@@ -22,16 +22,16 @@ SUITE_FRAMES = 1000
 
 
 class Distracted(Task):
-    """A task with a distracting background. Dynamics, rewards and episode ends are those of the inner task.
+    """A task with a distracting background. Dynamics, rewards and episode ends come from the inner task.
 
-    The picture depends on the task's state, the episode's seed and number, and the decision, so a replayed episode
-    looks the same, bit for bit. To compare two backgrounds of one state, call `draw_on_clip("train", size)` and
+    The image depends on the task's state, the episode's seed and number, and the decision, so a replayed episode has
+    the same images, bit for bit. To compare two backgrounds of one state, call `draw_on_clip("train", size)` and
     `draw_on_clip("unseen", size)`. For any other background, call `draw_masked(size)`, which returns the frame without
     the distractor and the mask, and then `compose`.
     """
 
     def __init__(self, inner: Task, config: DistractorConfig, *, size: int, action_repeat: int, frames: int) -> None:
-        """`config` comes from `prepare` at `size`; an episode has at most `frames` simulator frames."""
+        """Wrap `inner`. `config` comes from `prepare` at `size`; an episode has at most `frames` simulator frames."""
         self.inner, self.config = inner, config
         self.action_size, self.frame_rate, self.time_limit = inner.action_size, inner.frame_rate, inner.time_limit
         self._size, self._repeat = size, action_repeat
@@ -42,7 +42,7 @@ class Distracted(Task):
 
     @property
     def physics(self) -> Any:
-        """dm_control's physics, if the task has one."""
+        """dm_control's physics, if the inner task has it."""
         return self.inner.physics  # type: ignore[attr-defined]
 
     def begin(self, seed: int) -> None:
@@ -64,12 +64,12 @@ class Distracted(Task):
     def draw_on_clip(self, split: Split, size: int, variant: int = 0) -> NDArray[np.uint8]:
         """Draw the current state as RGB [size, size, 3] with this episode's clip of `split` as the background.
 
-        Every `variant` other than 0 draws another clip, start and color for the same episode.
+        Each `variant` other than 0 samples another clip, starting frame and hue for the same episode.
         """
         config = self.config
         if config.source == "none":
             return self.draw_masked(size).frame if self._view else self.inner.draw(size)
-        # A fully replaced background need not be drawn, except for the blue rule, which reads it.
+        # If the background is fully replaced, it is not drawn, except for the blue rule, which reads it.
         replaced = config.strength >= 1 and config.mask == "segmentation"
         frame, mask = self.draw_masked(size, foreground_only=replaced)
         background = self._scenery(split, variant).frame(self.decision, size)
@@ -83,7 +83,7 @@ class Distracted(Task):
     def draw_masked(self, size: int, adjust: Adjust | None = None, *, foreground_only: bool = False) -> MaskedFrame:
         """Draw the current state without the distractor's background, and return the mask of the background.
 
-        The camera motion and the colors of the distractor apply; `adjust` is applied after them.
+        The camera motion and the color changes of the distractor are applied first, and then `adjust`.
         """
         adjust = self._adjust(adjust)
         if self.config.mask == "segmentation":

@@ -1,4 +1,4 @@
-"""Camera motion and color changes of the agent. They affect only the rendered scene, not the simulation."""
+"""Camera motion and changes of the agent's colors. They affect only the rendered scene, not the simulation."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from pamd.envs.distractors.config import DistractorConfig
 __all__ = ["View"]
 
 PERIODS = (30.0, 120.0)
-"""The range of the periods of the camera's motion, in decisions."""
+"""The range of the camera's motion periods, in decisions."""
 MATERIALS = 256
 
 _GEOM = 5
-"""mujoco.mjtObj.mjOBJ_GEOM, without importing mujoco here."""
+"""The value of mujoco.mjtObj.mjOBJ_GEOM. Copying it avoids an import of mujoco."""
 
 Vector = list[float]
 
 
 class View:
-    """The camera and colors of one episode, determined by the episode's generator and the decision."""
+    """The camera and colors of one episode, determined by the episode's random generator and the decision."""
 
     def __init__(self, config: DistractorConfig, rng: np.random.Generator) -> None:
         self._reach = math.radians(config.jitter)
@@ -33,7 +33,7 @@ class View:
         self._fixed: list[bool] = []
 
     def adjust(self, time: int, model: Any, scene: Any) -> None:
-        """Turn the cameras and recolor the moving bodies of mujoco.MjvScene `scene` for decision `time`."""
+        """Rotate the cameras and recolor the moving bodies of mujoco.MjvScene `scene` for decision `time`."""
         if self._reach:
             waves = zip(self._speeds, self._phases, strict=True)
             angles = [self._reach * math.sin(speed * time + phase) for speed, phase in waves]
@@ -46,7 +46,7 @@ class View:
                 # Objects other than geoms (sites, tendons) keep their colors, because some mark the goal of the task.
                 if geom.objtype == _GEOM and not self._fixed[geom.objid]:
                     # Colors change per material, so that a body of one color keeps one color. The last entry is for
-                    # geoms without material (-1).
+                    # geoms without a material (-1).
                     shifted = geom.rgba[:3] + self._shift[geom.matid]
                     geom.rgba[:3] = np.minimum(np.maximum(shifted, 0.0), 1.0)
 

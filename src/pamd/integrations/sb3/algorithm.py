@@ -144,7 +144,7 @@ class _WithMetric(_Base):
 
 
 class _OffPolicyMetric(_WithMetric):
-    """SAC, TD3 and DQN. Transitions are from the replay buffer, slow latents are from the target network."""
+    """SAC, TD3 and DQN. Transitions come from the replay buffer, and slow latents from the target network."""
 
     replay_buffer: Any
 
@@ -189,7 +189,7 @@ class _Sampler:
 
 
 class _OnPolicyMetric(_WithMetric):
-    """PPO. Transitions are from a rollout buffer that stores next observations."""
+    """PPO. Transitions come from a rollout buffer that stores next observations."""
 
     rollout_buffer: TransitionRolloutBuffer
     rollout_buffer_class: Any

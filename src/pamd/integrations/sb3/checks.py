@@ -94,7 +94,7 @@ def check_extractors(model: Any, extractors: Extractors, options: MetricOptions)
     name = type(online).__name__
     if not any(p.requires_grad for p in online.parameters()):
         raise ConfigError(
-            f"the policy's features extractor, {name}, has no parameters that the metric could shape; use CnnPolicy or"
+            f"the policy's features extractor, {name}, has no trainable parameters; use CnnPolicy or"
             " LatentPolicy, or give policy_kwargs a features_extractor_class that learns"
         )
     if not isinstance(model, (DQN, PPO)) and model.critic.share_features_extractor:

@@ -86,8 +86,9 @@ class Metric(nn.Module):
     """A `Representation` on features of the critic's extractor, with its own optimizer and generator.
 
     The features of a `LatentCNN` are latents. Other features are projected to d dimensions by a linear layer, which
-    belongs to the metric. While it is `attached`, it intercepts the critic's forward pass, which is the first pass with
-    gradient after a sample. The losses are computed on its features, and their gradient is added in the backward pass.
+    belongs to the metric. While the metric is `attached`, it intercepts the critic's forward pass, which is the first
+    pass with gradient after a sample. The losses are computed on the features of this pass, and their gradient is added
+    in the backward pass.
     """
 
     def __init__(
@@ -120,7 +121,7 @@ class Metric(nn.Module):
 
     @contextmanager
     def attached(self) -> Iterator[None]:
-        """Register hooks on the extractors."""
+        """Register hooks on the extractors, and remove them at the end of the context."""
         online, target = self.extractors.online, self.extractors.target
         hooks = [online.register_forward_hook(self._on_states)]
         if target is not None:

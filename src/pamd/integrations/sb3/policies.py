@@ -20,15 +20,15 @@ from pamd.representation.latent_space import Normalise
 __all__ = ["LATENT_POLICIES", "LatentCNN", "LatentDQNPolicy", "LatentPPOPolicy", "LatentSACPolicy", "LatentTD3Policy"]
 
 NATURE_SIZE = 36
-"""The minimum picture size for the three convolutions of NatureCNN."""
+"""The minimum image size for the three convolutions of NatureCNN."""
 Q_WIDTH = 512
 """The width of the hidden layer between latent and action values, as in NatureCNN."""
 
 
 class LatentCNN(BaseFeaturesExtractor):
-    """Encodes pictures [B, C, H, W] to latents [B, d] in the method's latent space.
+    """Encodes images [B, C, H, W] to latents [B, d] in the method's latent space.
 
-    It has the convolutions of NatureCNN (for pictures under 36 pixels, one convolution with 16 filters of 3 x 3, as
+    It has the convolutions of NatureCNN (for images under 36 pixels, one convolution with 16 filters of 3 x 3, as
     usual for MinAtar), a linear layer without ReLU, and the latent space. NatureCNN itself ends in ReLU features, which
     are neither bounded nor centered.
     """
@@ -38,7 +38,7 @@ class LatentCNN(BaseFeaturesExtractor):
     ) -> None:
         if len(observation_space.shape) != 3:
             raise ConfigError(
-                f"LatentCNN reads pictures [C, H, W], got observations {list(observation_space.shape)}; give"
+                f"LatentCNN requires images [C, H, W], got observations {list(observation_space.shape)}; give"
                 " policy_kwargs another features_extractor_class"
             )
         super().__init__(observation_space, latent_dim)
@@ -53,13 +53,13 @@ class LatentCNN(BaseFeaturesExtractor):
         self.space = Normalise(latent_space, latent_dim)
 
     def forward(self, observations: Tensor) -> Tensor:
-        """[B, C, H, W] in [0, 1] -> [B, d]"""
+        """Encode images [B, C, H, W] in [0, 1] to latents [B, d]."""
         z: Tensor = self.space(self.project(self.trunk(observations)))
         return z
 
 
 class WithoutGradient(BaseFeaturesExtractor):
-    """Runs the extractor of another network without gradient. Has no parameters itself."""
+    """Runs the extractor of another network without gradient. It has no parameters itself."""
 
     def __init__(self, extractor: BaseFeaturesExtractor) -> None:
         super().__init__(extractor._observation_space, extractor.features_dim)

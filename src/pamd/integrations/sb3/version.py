@@ -10,7 +10,7 @@ from pamd.errors import ConfigError
 __all__ = ["OLDEST", "require_sb3"]
 
 OLDEST = (2, 9)
-"""Older versions build buffers and policies in another order."""
+"""Older versions build buffers and policies in a different order."""
 
 
 def require_sb3() -> None:

@@ -1,4 +1,4 @@
-"""Figures and report sections of the results of `pamd diagnose`. This package reads files and does not need torch."""
+"""Figures and report sections for the results of `pamd diagnose`. This package reads files and does not need torch."""
 
 from __future__ import annotations
 

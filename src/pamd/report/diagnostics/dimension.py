@@ -1,4 +1,4 @@
-"""The dimension that each distance needs for a given distortion, compared with the dimension of the metrics."""
+"""The section on the dimension that each distance needs for a given distortion and the dimension of the metrics."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from pamd.table import Table
 __all__ = ["section", "sizes"]
 
 _COLUMNS = 4
-"""Panels per row."""
+"""The maximum number of panels per row."""
 
 
 def section(data: dict[str, Any], directory: Path) -> Section:
-    """The figure, a CSV of its points, and the text."""
+    """Write the figure and a CSV of its points, and return the section."""
     within, dimensions = data["settings"]["within"], data["settings"]["dimensions"]
     save_figure(_figure(data), directory / "dimension")
     (directory / "dimension.csv").write_text(_points(data).csv())
@@ -55,7 +55,7 @@ def sizes(spaces: list[dict[str, Any]]) -> Table:
 
 
 def _needs(data: dict[str, Any]) -> Table:
-    """Return a table of how often each distance needed each dimension."""
+    """Return a table of the median dimension of each distance and the number of metrics that it did not reach."""
     dimensions, rows = data["settings"]["dimensions"], []
     for name, correlation in data["rank_correlation"].items():
         needed = [cell["dimension"] for cell in data["cells"] if cell["distance"] == name]
@@ -68,7 +68,7 @@ def _needs(data: dict[str, Any]) -> Table:
 
 
 def _points(data: dict[str, Any]) -> Table:
-    """Every point of the figure."""
+    """Return a table of all points of the figure."""
     spaces = {(space["mdp"], space["metric"]): space for space in data["spaces"]}
     rows = []
     for cell in data["cells"]:
@@ -90,7 +90,7 @@ def _figure(data: dict[str, Any]) -> Any:
         rows, min(_COLUMNS, len(names)), figsize=(10.4, 2.5 * rows + 0.5), sharex=True, sharey=True, squeeze=False,
         layout="constrained",
     )  # fmt: skip
-    # Dimensions are evenly spaced on the axis, with one more line for metrics that were not reached.
+    # Dimensions are evenly spaced on the axis. The last position is for metrics that were not reached.
     height = {d: i for i, d in enumerate([*dimensions, None])}
     for axes, name in zip(grid.flat, names, strict=False):
         cells = [cell for cell in data["cells"] if cell["distance"] == name]

@@ -1,4 +1,4 @@
-"""Fits of exact metrics by latent dimension, with trained and with frozen latents."""
+"""The section on fits of exact metrics for each latent dimension, with trained and with frozen latents."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from pamd.table import Table
 __all__ = ["section"]
 
 FITS = 0.05
-"""A relative residual below this is called a fit: 95% of the metric's variance is explained."""
+"""A relative residual below this counts as a fit: more than 95% of the metric's variance is explained."""
 
 Cell = dict[str, Any]
 
 
 def section(data: dict[str, Any], directory: Path) -> Section:
-    """Figures and text of one experiment."""
+    """Write the figures of one experiment and return the section."""
     cells = data["cells"]
     save_figure(_figure(cells, "residual", "relative residual, fitted pairs"), directory / "fitted")
     save_figure(_figure(cells, "held_out", "relative residual, held-out pairs"), directory / "held_out")
@@ -48,7 +48,7 @@ def section(data: dict[str, Any], directory: Path) -> Section:
 
 
 def _dimensions(cells: list[Cell]) -> Table:
-    """The smallest dimension at which a distance fits, for each metric and encoder."""
+    """Return a table of the smallest dimension at which each distance fits, for each metric and encoder."""
     tables = list(dict.fromkeys((c["mdp"], c["metric"]) for c in cells))
     rows = []
     for distance in dict.fromkeys(c["distance"] for c in cells):
@@ -65,7 +65,7 @@ def _dimensions(cells: list[Cell]) -> Table:
 
 
 def _by_dimension(cells: list[Cell]) -> Table:
-    """Over all metrics and seeds, at the smallest and at the largest dimension."""
+    """Return a table of errors over all metrics and seeds, at the smallest and at the largest dimension."""
     dimensions = sorted({c["latent_dim"] for c in cells})
     rows = []
     for distance in dict.fromkeys(c["distance"] for c in cells):

@@ -1,4 +1,4 @@
-"""Geometry: spectrum, heat maps and histograms of the learned matrices."""
+"""The section on geometry: spectrum, heat maps and histograms of the learned matrices."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ __all__ = ["section"]
 
 
 def section(data: dict[str, Any], directory: Path) -> Section:
-    """Figures and text of one run's geometry."""
+    """Write the figures of one run's geometry and return the section."""
     save_figure(_spectrum(data), directory / "spectrum")
     save_figure(_matrices(data), directory / "matrices")
     save_figure(_histograms(data), directory / "histograms")
@@ -59,7 +59,7 @@ _QUANTITIES = {
 def _table(data: dict[str, Any]) -> Table:
     rows = []
     for name, label in _QUANTITIES.items():
-        # "nearest": between two infinite values there is nothing to interpolate.
+        # "nearest", because interpolation between two infinite values is undefined.
         quantiles = np.quantile(np.asarray(data[name]), [0.05, 0.5, 0.95], method="nearest")
         rows.append([label, *(number(float(q)) for q in quantiles)])
     return Table("pairs", "Over pairs", ["quantity", "5%", "median", "95%"], rows)
@@ -72,7 +72,7 @@ def _spectrum(data: dict[str, Any]) -> Any:
     eigenvalues = np.asarray(data["eigenvalues"])
     d = data["latent_dim"]
     low, middle, high = np.quantile(eigenvalues, [0.05, 0.5, 0.95], axis=0)
-    middle = np.where(middle > 0, middle, np.nan)  # a zero has no place on the log axis
+    middle = np.where(middle > 0, middle, np.nan)  # A log axis cannot show zero.
     low = np.where(low > 0, low, np.nan)
     index, hue = np.arange(1, d + 1), colour(data["distance"])
     axes.plot(index, middle, color=hue, linewidth=2, label="median over pairs")

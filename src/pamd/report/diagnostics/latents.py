@@ -1,4 +1,4 @@
-"""Latents: neighbors as pictures, correlations, and flat maps colored by value."""
+"""The section on latents: images of neighbors, correlations, and two-dimensional maps colored by value."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _NAMES = {"l2": "l2 of the latents", "state": "simulator state"}
 
 
 def section(data: dict[str, Any], directory: Path) -> Section:
-    """Figures and text of one run's representation."""
+    """Write the figures of one run's representation and return the section."""
     save_figure(_neighbours(data), directory / "neighbours")
     save_figure(_maps(data), directory / "maps")
     figures = [
@@ -69,7 +69,7 @@ def _neighbours(data: dict[str, Any]) -> Any:
     queries, pictures = data["queries"], data["states"]["picture"]
     comparisons = list(data["neighbours"])
     k = data["neighbours"][comparisons[0]].shape[1]
-    # A narrow empty column sets the groups apart.
+    # A narrow empty column separates the groups.
     widths = [1.0] + [w for _ in comparisons for w in (0.18, *[1.0] * k)]
     width, height = 0.92 * sum(widths), 0.98 * len(queries) + 0.6
     figure, grid = pyplot.subplots(
@@ -87,7 +87,7 @@ def _neighbours(data: dict[str, Any]) -> Any:
     for group, name in enumerate(comparisons):
         place = grid[0, 2 + group * (k + 1)]
         title = place.text(0, 1.06, f"nearest by {_name(name)}", transform=place.transAxes, color=colour(name))
-        title.set_in_layout(False)  # it is wider than its picture, and would push the next one away
+        title.set_in_layout(False)  # It is wider than its image and would move the next image.
     return figure
 
 

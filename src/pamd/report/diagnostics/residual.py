@@ -1,4 +1,4 @@
-"""Residual fitting: all curves on one page, and the absorption ratios."""
+"""The section on residual fitting: all curves in one figure, and the absorption ratios."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _STYLES = {"frozen": "-", "trainable": (0, (4, 1.5))}
 
 
 def section(data: dict[str, Any], directory: Path) -> Section:
-    """Figure and text of one experiment."""
+    """Write the figure of one experiment and return the section."""
     save_figure(_figure(data), directory / "residual")
     settings, source = data["settings"], data["data"]
     where = source.get("source") or f"a random policy on {source['task']}"

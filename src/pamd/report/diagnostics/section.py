@@ -1,4 +1,4 @@
-"""A section of the report page, as plain data: title, paragraphs, tables, figures."""
+"""A section of the report page as plain data: title, paragraphs, tables and figures."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class Section:
         return path
 
     def text(self) -> str:
-        """Return paragraphs and tables as plain text."""
+        """Return the title, paragraphs and tables as plain text."""
         lines = [self.title, "", *self.paragraphs]
         for table in self.tables:
             lines += ["", table.title, table.text()]
@@ -97,7 +97,7 @@ def _is_cell(value: Any) -> bool:
 
 
 def load(directory: Path) -> dict[str, Any]:
-    """Read data.json and insert the arrays of arrays.npz."""
+    """Read data.json and insert the arrays from arrays.npz."""
     try:
         data = json.loads((directory / "data.json").read_text())
         arrays: dict[str, Any] = {}
@@ -119,5 +119,5 @@ def _filled(value: Any, arrays: dict[str, Any]) -> Any:
 
 
 def number(value: float | None, digits: int = 3) -> str:
-    """Format a number for a table. None stands for infinity, which JSON does not support."""
+    """Format a number for a table. None means infinity, which JSON does not support."""
     return "∞" if value is None or value == float("inf") else f"{value:.{digits}g}"

@@ -20,7 +20,7 @@ _GRACE = 120.0
 
 @dataclass(frozen=True)
 class Resources:
-    """The resources of runs."""
+    """The computing resources of a sweep."""
 
     workers: int | None = None
     """runs at a time (default: local: one per core; ray and slurm: as many as fit)"""

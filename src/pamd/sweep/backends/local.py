@@ -26,7 +26,7 @@ class _Worker:
 
 @BACKENDS.register("local")
 class Local(Backend):
-    """Processes on this machine, which share its cores."""
+    """Executes runs in processes on this machine, which share its cores."""
 
     def __init__(self, resources: Resources) -> None:
         super().__init__(resources, at_most=resources.workers or cores())

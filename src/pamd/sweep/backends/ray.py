@@ -66,7 +66,7 @@ class Ray(Backend):
             return Outcome("interrupted", "stopped before it started")
         except errors.RayTaskError as error:
             # `run_job` never raises, so the node could not call it.
-            return Outcome("failed", f"a node cannot run it: {str(error).strip().splitlines()[-1]}")
+            return Outcome("failed", f"a node could not run the worker: {str(error).strip().splitlines()[-1]}")
         except errors.RayError as error:
             return Outcome("died", f"{type(error).__name__}: {str(error).strip().splitlines()[0]}")
 

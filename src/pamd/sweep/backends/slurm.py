@@ -26,7 +26,7 @@ class _Task:
 
 @BACKENDS.register("slurm")
 class Slurm(Backend):
-    """Jobs of a Slurm cluster."""
+    """Executes each run as a job on a Slurm cluster."""
 
     cluster: str | None = None
     """None uses Slurm. Tests set submitit's "local", which runs the same jobs on this machine."""
@@ -76,7 +76,7 @@ class Slurm(Backend):
         try:
             return Outcome(*job.result())
         except self._submitit.core.utils.FailedJobError as error:
-            return Outcome("failed", f"the job could not run it: {str(error).strip().splitlines()[-1]}")
+            return Outcome("failed", f"the job could not run the worker: {str(error).strip().splitlines()[-1]}")
         except self._submitit.core.utils.UncompletedJobError as error:
             if self._cancelled:
                 return Outcome("interrupted", "cancelled")
