@@ -25,8 +25,8 @@ def seeded(seed: int, device: torch.device) -> torch.Generator:
 
 def fitting_state(state: Tensor, generator: torch.Generator) -> Tensor:
     """Return `state`, or the state of the generator's seed if `state` is from another kind of device."""
-    own = generator.get_state().numel()
-    if state.numel() == own or state.numel() not in _STATE_BYTES:
+    size = generator.get_state().numel()
+    if state.numel() == size or state.numel() not in _STATE_BYTES:
         return state
     return seeded(generator.initial_seed(), generator.device).get_state()
 

@@ -13,13 +13,13 @@ __all__ = ["append", "check_directory", "open_file", "read", "replace", "sync", 
 
 def check_directory(path: Path, what: str) -> None:
     """Raise ResourceError unless the directory `path` is writable, or can be created."""
-    there = path.expanduser().absolute()
-    while not there.exists() and there != there.parent:
-        there = there.parent
-    if not there.is_dir():
-        raise ResourceError(f"{what} {path} must be a directory, but {there} is a file")
-    if not os.access(there, os.W_OK | os.X_OK):
-        raise ResourceError(f"{what} {path} cannot be written: no permission in {there}")
+    ancestor = path.expanduser().absolute()
+    while not ancestor.exists() and ancestor != ancestor.parent:
+        ancestor = ancestor.parent
+    if not ancestor.is_dir():
+        raise ResourceError(f"{what} {path} must be a directory, but {ancestor} is a file")
+    if not os.access(ancestor, os.W_OK | os.X_OK):
+        raise ResourceError(f"{what} {path} cannot be written: no permission in {ancestor}")
 
 
 def open_file(path: Path, mode: str) -> IO[bytes]:

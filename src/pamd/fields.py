@@ -51,10 +51,10 @@ def _strings_below(cls: type[Any]) -> dict[str, str]:
 class _Doc:
     """The docstring of a dataclass, followed by its fields. It is computed at each access."""
 
-    def __init__(self, own: str | None) -> None:
-        self._own = own
+    def __init__(self, docstring: str | None) -> None:
+        self._docstring = docstring
 
     def __get__(self, instance: object, owner: type[Any]) -> str:
         lines = [f"    {name}: {text}" for name, text in field_docs(owner).items() if text]
-        own = inspect.cleandoc(self._own or "")
-        return "\n".join([own, "", "Fields:", *lines]) if lines else own
+        docstring = inspect.cleandoc(self._docstring or "")
+        return "\n".join([docstring, "", "Fields:", *lines]) if lines else docstring

@@ -104,11 +104,11 @@ def test_the_encoders_gradient_is_the_sum_of_the_critics_and_the_metrics(name: s
     joint = stepped_gradients(model)
     torch.manual_seed(3)
     parameters = list(metric.extractors.online.parameters())
-    of_critic = torch.autograd.grad(critic_loss(before, batch, model.gamma), parameters)
-    of_metric = torch.autograd.grad(metric_loss(metric, batch), parameters)
-    for together, critic, metric_part in zip(joint, of_critic, of_metric, strict=True):
+    critic_grad = torch.autograd.grad(critic_loss(before, batch, model.gamma), parameters)
+    metric_grad = torch.autograd.grad(metric_loss(metric, batch), parameters)
+    for together, critic, metric_part in zip(joint, critic_grad, metric_grad, strict=True):
         torch.testing.assert_close(together, critic + 0.5 * metric_part, rtol=1e-4, atol=1e-7)
-    assert max(float(g.abs().max()) for g in of_metric) > 1e-3
+    assert max(float(g.abs().max()) for g in metric_grad) > 1e-3
 
 
 def test_dqn_clips_the_sum_of_both_gradients() -> None:

@@ -106,18 +106,18 @@ def test_the_encoders_gradient_by_hand_beside_dqn() -> None:
     alive = 1 - batch["next", "terminated"].squeeze(1).float()
     chosen = batch["action"].argmax(1)
     error = (z @ V.T)[torch.arange(B), chosen] - (reward + GAMMA * alive * (z_next @ V.T).amax(1))
-    of_critic = 2 / B * (error[:, None] * V[chosen]).T @ x
-    of_metric = torch.zeros_like(W)
+    critic_grad = 2 / B * (error[:, None] * V[chosen]).T @ x
+    metric_grad = torch.zeros_like(W)
     for i in range(B):
         for j in range(B):
             gap, gap_next = z[i] - z[j], z_next[i] - z_next[j]
             target = (reward[i] - reward[j]).abs() + GAMMA * alive[i] * alive[j] * gap_next.norm()
             if i != j:
                 slope = 2 / B**2 * (gap.norm() - target) / gap.norm()
-                of_metric += slope * torch.outer(gap, x[i] - x[j])
-    torch.testing.assert_close(rep.encoder.network.weight.grad, of_critic + of_metric)
-    assert of_critic.abs().max() > 1e-3
-    assert of_metric.abs().max() > 1e-3
+                metric_grad += slope * torch.outer(gap, x[i] - x[j])
+    torch.testing.assert_close(rep.encoder.network.weight.grad, critic_grad + metric_grad)
+    assert critic_grad.abs().max() > 1e-3
+    assert metric_grad.abs().max() > 1e-3
 
 
 def test_beside_sac_the_critic_and_the_metric_train_the_encoder_and_the_actor_does_not() -> None:
@@ -137,11 +137,11 @@ def test_beside_sac_the_critic_and_the_metric_train_the_encoder_and_the_actor_do
         not_done=1 - batch["next", "terminated"].float(),
         generator=torch.Generator().manual_seed(3),
     )
-    of_metric = torch.autograd.grad(other.total, own)
+    metric_grad = torch.autograd.grad(other.total, own)
     losses["loss_actor"].backward(inputs=list(sac.actor_network_params.parameters()))
     assert all(p.grad is None for p in own)
     (losses["loss_qvalue"] + found["loss_metric"] + found["loss_transition"] + found["loss_reward"]).backward()
-    for parameter, one, two in zip(own, expected, of_metric, strict=True):
+    for parameter, one, two in zip(own, expected, metric_grad, strict=True):
         torch.testing.assert_close(parameter.grad, one + two)
     assert all(p.grad is not None for p in sac.actor_network_params.parameters())
 

@@ -41,13 +41,13 @@ def build_parts(config: AgentConfig, observation_shape: tuple[int, ...], action_
 
     def build_encoder() -> LatentEncoder:
         network = config.encoder.cls(config.encoder.options, observation_shape, method.latent_dim)
-        return LatentEncoder.of_method(network, method)
+        return LatentEncoder.from_method(network, method)
 
     method, cls = config.method, config.learner.cls
     encoder = build_encoder()
     learner = cls(config.learner.options, encoder, action_dim)
-    own = method.without_metric if config.isolate_metric else method
-    representation = Representation(own, encoder=encoder, action_dim=action_dim, slow_encoder=cls.slow_encoder)
+    trained = method.without_metric if config.isolate_metric else method
+    representation = Representation(trained, encoder=encoder, action_dim=action_dim, slow_encoder=cls.slow_encoder)
     if not config.isolate_metric:
         return Parts(learner, representation, None)
     second = Representation(method.metric_alone, encoder=build_encoder(), action_dim=action_dim)
@@ -212,10 +212,10 @@ class Agent:
         """Load a state that `tensors` returned. Raise CheckpointError if it is not the state of such an agent."""
         if "generator" in tensors:
             tensors = {**tensors, "generator": fitting_state(tensors["generator"], self.generator)}
-        own = {f"nets.{name}": tensor for name, tensor in self.nets.state_dict().items()}
-        own |= {"generator": self.generator.get_state(), "updates": torch.tensor(self.updates)}
-        _check_fit(own, {name: value for name, value in tensors.items() if not name.startswith("optimisers.")})
-        self.nets.load_state_dict({k[5:]: tensors[k] for k in own if k.startswith("nets.")})
+        expected = {f"nets.{name}": tensor for name, tensor in self.nets.state_dict().items()}
+        expected |= {"generator": self.generator.get_state(), "updates": torch.tensor(self.updates)}
+        _check_fit(expected, {name: value for name, value in tensors.items() if not name.startswith("optimisers.")})
+        self.nets.load_state_dict({k[5:]: tensors[k] for k in expected if k.startswith("nets.")})
         for key, optimiser in self.optimisers.items():
             load_optimiser(optimiser, {k: v for k, v in tensors.items() if k.startswith(f"optimisers.{key}.")})
         self.generator.set_state(tensors["generator"].cpu())
@@ -231,11 +231,11 @@ class Agent:
         self.nets.load_state_dict(weights)
 
 
-def _check_fit(own: Mapping[str, Tensor], given: Mapping[str, Tensor]) -> None:
-    """Raise CheckpointError unless the given tensors have the names, shapes and types of the agent's own."""
-    for name in sorted(own.keys() ^ given.keys()):
-        raise CheckpointError(f"the tensor {name!r} is " + ("missing" if name in own else "unknown to this agent"))
-    for name, tensor in own.items():
-        wanted, came = ((list(one.shape), one.dtype) for one in (tensor, given[name]))
-        if wanted != came:
-            raise CheckpointError(f"the tensor {name!r} must be {wanted[0]} {wanted[1]}, got {came[0]} {came[1]}")
+def _check_fit(expected: Mapping[str, Tensor], given: Mapping[str, Tensor]) -> None:
+    """Raise CheckpointError unless the given tensors have the names, shapes and types of the expected ones."""
+    for name in sorted(expected.keys() ^ given.keys()):
+        raise CheckpointError(f"the tensor {name!r} is " + ("missing" if name in expected else "unknown to this agent"))
+    for name, tensor in expected.items():
+        wanted, got = ((list(one.shape), one.dtype) for one in (tensor, given[name]))
+        if wanted != got:
+            raise CheckpointError(f"the tensor {name!r} must be {wanted[0]} {wanted[1]}, got {got[0]} {got[1]}")

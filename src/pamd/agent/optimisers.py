@@ -30,9 +30,9 @@ def stepped_parameters(
     encoder, metric, model = _parameters(representation)
     with_critic = joint or config.method.metric_in == "critic"
     stepped = {"critic": [*encoder, *learner.critic_parameters(), *(metric if with_critic else [])]}
-    own = [] if with_critic else metric
-    if not joint and (model or own):
-        stepped["representation"] = [*encoder, *own]
+    separate = [] if with_critic else metric
+    if not joint and (model or separate):
+        stepped["representation"] = [*encoder, *separate]
     if model:
         stepped["model"] = model
     if isolated is not None:

@@ -72,8 +72,8 @@ class NaiveAgent:
         found: Any = copy.deepcopy(self.nets)
         _reorder_heads(found["representation"], found["learner"], back=True)
         theirs = agent.nets.state_dict()
-        own = {name: value for name, value in found.state_dict().items() if not name.endswith("updates")}
-        return {name: value.view_as(theirs[name]) for name, value in own.items()}
+        weights = {name: value for name, value in found.state_dict().items() if not name.endswith("updates")}
+        return {name: value.view_as(theirs[name]) for name, value in weights.items()}
 
     def _model(self, batch: Batch) -> list[Loss]:
         given = (batch.action, batch.reward, self.generator)
@@ -189,11 +189,11 @@ def _reorder_heads(representation: Representation, learner: Sac, back: bool) -> 
 def _optimisers(agent: Agent, nets: nn.Module) -> dict[str, torch.optim.Adam]:
     """Make the agent's optimizers for the copied networks, without fused updates."""
     names = {id(p): name for name, p in agent.nets.named_parameters()}
-    own = dict(nets.named_parameters())
+    by_name = dict(nets.named_parameters())
     made = {}
     for key, optimiser in agent.optimisers.items():
         (group,) = optimiser.param_groups
-        parameters = [own[names[id(p)]] for p in group["params"]]
+        parameters = [by_name[names[id(p)]] for p in group["params"]]
         options = {name: group[name] for name in ("lr", "betas", "weight_decay")}
         made[key] = torch.optim.Adam(parameters, **options, foreach=False)
     return made

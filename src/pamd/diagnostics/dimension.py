@@ -168,7 +168,7 @@ def _correlations(spaces: Sequence[Space], cells: Sequence[Need]) -> dict[str, f
     size = {(space.mdp, space.metric): space.effective_dimension for space in spaces}
     found = {}
     for name in dict.fromkeys(cell.distance for cell in cells):
-        own = [cell for cell in cells if cell.distance == name]
-        needed = [float("inf") if cell.dimension is None else float(cell.dimension) for cell in own]
-        found[name] = rank_correlation(np.array([size[cell.mdp, cell.metric] for cell in own]), np.array(needed))
+        selected = [cell for cell in cells if cell.distance == name]
+        needed = [float("inf") if cell.dimension is None else float(cell.dimension) for cell in selected]
+        found[name] = rank_correlation(np.array([size[cell.mdp, cell.metric] for cell in selected]), np.array(needed))
     return found

@@ -182,8 +182,8 @@ def _guards(
         guards["trace epsilon"] = 1 - eigenvalues.sum(-1) / _trace(distance) > ACTIVE
     if config.ridge is not None:
         # The lemma's lower bound is the contribution of the ridge to the value, before the root guard.
-        own = (lower / distance.scale).square() - (config.root_epsilon if config.root == "add" else 0.0)
-        guards["ridge"] = own > ACTIVE * quadratic
+        squared = (lower / distance.scale).square() - (config.root_epsilon if config.root == "add" else 0.0)
+        guards["ridge"] = squared > ACTIVE * quadratic
     return {name: float(active.double().mean()) for name, active in guards.items()}
 
 

@@ -196,15 +196,15 @@ class Distance(nn.Module, ABC, Generic[ConfigT]):
         weight = next(self.parameters(), None)
         if weight is not None and weight.device != z.device:
             raise DtypeError(f"{name}: z is on {z.device} but the distance on {weight.device}; move it with .to(...)")
-        of_weight = z.dtype if weight is None else weight.dtype
-        if z.dtype == z_prime.dtype == of_weight:
+        distance_dtype = z.dtype if weight is None else weight.dtype
+        if z.dtype == z_prime.dtype == distance_dtype:
             return z, z_prime
         if torch.is_autocast_enabled(z.device.type):
             dtype = _autocast_dtype(z.dtype, z_prime.dtype, None if weight is None else weight.dtype)
             return z.to(dtype), z_prime.to(dtype)
         if z.dtype != z_prime.dtype:
             raise DtypeError(f"{name}: z is {z.dtype} but z_prime is {z_prime.dtype}; they must agree")
-        raise DtypeError(f"{name}: z is {z.dtype} but the distance is {of_weight}; convert it with .to(z.dtype)")
+        raise DtypeError(f"{name}: z is {z.dtype} but the distance is {distance_dtype}; convert it with .to(z.dtype)")
 
 
 def _autocast_dtype(z: torch.dtype, z_prime: torch.dtype, weight: torch.dtype | None) -> torch.dtype:

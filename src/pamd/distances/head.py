@@ -116,12 +116,12 @@ class _FusedHead(torch.autograd.Function):
         x = torch.cat([pair, swapped], 1)  # [N, 2d], N = 2 P
         hidden_1 = torch.addmm(bias_1[:, None], weight_1, x.T).relu_()  # [h, N]
         hidden_2 = torch.addmm(bias_2[:, None], weight_2, hidden_1).relu_()
-        across = (z - z_prime).T.contiguous()  # [d, P]
+        deltas = (z - z_prime).T.contiguous()  # [d, P]
         columns = columns_in_both_orders(
             torch.empty(0, dtype=torch.long, device=z.device) if rows is None else rows, len(z)
         )
-        forms = packed_forms(hidden_2, weight_3, bias_3, across, c.block, c.diagonal_epsilon, columns, keep)
-        form = forms.quadratic + c.ridge * across.square().sum(0) if c.ridge else forms.quadratic  # eq:ridge
+        forms = packed_forms(hidden_2, weight_3, bias_3, deltas, c.block, c.diagonal_epsilon, columns, keep)
+        form = forms.quadratic + c.ridge * deltas.square().sum(0) if c.ridge else forms.quadratic  # eq:ridge
         total = forms.trace + c.trace_offset
         ratio = form if c.trace is None else form / (total if c.trace == 1 else total / c.trace)  # eq:trace_norm
         value = (ratio.clamp_min(c.root_epsilon) if c.clamped else ratio + c.root_epsilon).sqrt()  # eq:plugin_distance
@@ -129,7 +129,7 @@ class _FusedHead(torch.autograd.Function):
         penalty = drawn[0].square().sum() * (-c.aux_weight / len(drawn[0])) if drawn else value.new_zeros(())
         if keep:
             ctx.save_for_backward(
-                z, z_prime, *layers, x, hidden_1, hidden_2, across, total, ratio, value, *forms[:5], *forms.blocks
+                z, z_prime, *layers, x, hidden_1, hidden_2, deltas, total, ratio, value, *forms[:5], *forms.blocks
             )
             ctx.plain, ctx.constants, ctx.rows, ctx.v, ctx.drawn, ctx.columns = plain, c, rows, v, drawn, columns
             ctx.set_materialize_grads(False)
@@ -152,7 +152,7 @@ class _FusedHead(torch.autograd.Function):
 def _deviation(forms: Packed, total: Tensor, rows: Tensor, v: Tensor, c: HeadConstants) -> tuple[Tensor, ...]:
     """Return (G_tilde - I/d) v of the pairs `rows`, transposed [m, K, n, b], and the tensors for its gradient."""
     (m, d, n), b = v.shape, c.block
-    L = unpacked(forms.picked, d // b, b).view(-1, b, b)  # [2 m K, b, b]
+    L = unpacked(forms.selected, d // b, b).view(-1, b, b)  # [2 m K, b, b]
     across_v = v.view(m, d // b, b, n).mT  # [m, K, n, b]; products with few rows are faster than with few columns
     both_v = across_v.expand(2, m, d // b, n, b).reshape(-1, n, b)
     v_L = torch.bmm(both_v, L)
@@ -165,22 +165,22 @@ def _deviation(forms: Packed, total: Tensor, rows: Tensor, v: Tensor, c: HeadCon
 def _gradients(ctx: Any, grad_value: Tensor | None, grad_penalty: Tensor | None) -> Sequence[Tensor | None]:
     """Return the gradients with respect to z, z_prime and the layers."""
     c, needed = ctx.constants, ctx.needs_input_grad[5:]
-    z, _, weight_1, _, weight_2, _, weight_3, _, x, hidden_1, hidden_2, across, total, ratio, value, *saved = (
+    z, _, weight_1, _, weight_2, _, weight_3, _, x, hidden_1, hidden_2, deltas, total, ratio, value, *saved = (
         ctx.saved_tensors
     )
     forms = Packed._make((*saved[:5], saved[5:]))
     grad_form, grad_trace = _of_value(grad_value, total, ratio, value, c)
-    grad_picked = None
+    grad_selected = None
     if ctx.drawn and grad_penalty is not None:
-        grad_picked, grad_rows = _of_penalty(grad_penalty, ctx.drawn, c)
+        grad_selected, grad_rows = _of_penalty(grad_penalty, ctx.drawn, c)
         grad_trace = torch.zeros_like(total) if grad_trace is None else grad_trace
         grad_trace.index_add_(0, ctx.rows, grad_rows)
-    given = (grad_form, grad_trace, grad_picked)
-    grad_hidden_2, grad_weight_3, grad_bias_3, grad_across = packed_gradients(
-        forms, hidden_2, weight_3, across, c.block, ctx.columns, given, needed[6]
+    given = (grad_form, grad_trace, grad_selected)
+    grad_hidden_2, grad_weight_3, grad_bias_3, grad_deltas = packed_gradients(
+        forms, hidden_2, weight_3, deltas, c.block, ctx.columns, given, needed[6]
     )
     if c.ridge and grad_form is not None:
-        grad_across.addcmul_(across, grad_form, value=2 * c.ridge)
+        grad_deltas.addcmul_(deltas, grad_form, value=2 * c.ridge)
     grad_2 = torch.ops.aten.threshold_backward(grad_hidden_2, hidden_2, 0)
     grad_1 = torch.ops.aten.threshold_backward(weight_2.T @ grad_2, hidden_1, 0)
     grad_layers = (
@@ -192,7 +192,7 @@ def _gradients(ctx: Any, grad_value: Tensor | None, grad_penalty: Tensor | None)
         return (None, None, *grad_layers)
     pairs, d = z.shape
     first, second = (grad_1.T @ weight_1).view(2, pairs, 2, d).unbind(0)  # [P, 2, d]: for z and z', for z' and z
-    grad_delta = grad_across.T
+    grad_delta = grad_deltas.T
     return first[:, 0] + second[:, 1] + grad_delta, first[:, 1] + second[:, 0] - grad_delta, *grad_layers
 
 

@@ -28,22 +28,22 @@ class Block:
         row and column are on the CPU, so that their values can be read. The resulting indices are on `device`.
         """
 
-        def there(index: Tensor) -> Tensor:
+        def on_device(index: Tensor) -> Tensor:
             return index.to(device, non_blocking=True)
 
         self.units = slice(start, start + len(row))
-        self.rows, within_rows, row_starts = _counted(row)
-        self.columns, within_columns, column_starts = _counted(column)
-        self._row, self._row_starts = there(within_rows), there(row_starts)
-        self._column, self._column_starts = there(within_columns), there(column_starts)
-        self._by_row, self._by_column = there(torch.arange(len(row))), there(torch.argsort(column, stable=True))
-        self.diagonal = there((row == column).nonzero().squeeze(1))
+        self.rows, within_rows, row_starts = _index_range(row)
+        self.columns, within_columns, column_starts = _index_range(column)
+        self._row, self._row_starts = on_device(within_rows), on_device(row_starts)
+        self._column, self._column_starts = on_device(within_columns), on_device(column_starts)
+        self._by_row, self._by_column = on_device(torch.arange(len(row))), on_device(torch.argsort(column, stable=True))
+        self.diagonal = on_device((row == column).nonzero().squeeze(1))
 
-    def of_rows(self, values: Tensor) -> Tensor:
+    def at_rows(self, values: Tensor) -> Tensor:
         """Look up the value of each unit's row: [K d, N] -> [u, N]."""
         return values[self.rows].index_select(0, self._row)
 
-    def of_columns(self, values: Tensor) -> Tensor:
+    def at_columns(self, values: Tensor) -> Tensor:
         """Look up the value of each unit's column: [K d, N] -> [u, N]."""
         return values[self.columns].index_select(0, self._column)
 
@@ -56,7 +56,7 @@ class Block:
         return torch.embedding_bag(units, self._by_column, self._column_starts)[0]
 
 
-def _counted(index: Tensor) -> tuple[slice, Tensor, Tensor]:
+def _index_range(index: Tensor) -> tuple[slice, Tensor, Tensor]:
     """Return the range of an index [u], the index within it, and the start of each value in sorted order."""
     first, last = int(index.min()), int(index.max())
     within = index - first

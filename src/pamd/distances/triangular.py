@@ -57,11 +57,11 @@ def fused_form(
     return quadratic, squared_norm, factors
 
 
-def _blocks(across: Tensor, d: int) -> list[Block]:
-    """Return the blocks of the d x d factors for across [K d, P]."""
-    side, pairs = across.shape
+def _blocks(deltas: Tensor, d: int) -> list[Block]:
+    """Return the blocks of the d x d factors for deltas [K d, P]."""
+    side, pairs = deltas.shape
     # Use a power of two, so that similar numbers of pairs share their cached blocks.
-    return cached_blocks(d, side // d, _BLOCK_FLOATS >> max(0, 2 * pairs - 1).bit_length(), across.device)
+    return cached_blocks(d, side // d, _BLOCK_FLOATS >> max(0, 2 * pairs - 1).bit_length(), deltas.device)
 
 
 class Packed(NamedTuple):
@@ -71,7 +71,7 @@ class Packed(NamedTuple):
     """[P]: sum |L_k^T delta_k|^2"""
     trace: Tensor
     """[P]: sum |L_k|_F^2"""
-    picked: Tensor
+    selected: Tensor
     """[K d(d+1)/2, n]: the packed factors of the n requested columns"""
     y: Tensor
     """[K d, N]: L^T delta"""
@@ -82,66 +82,66 @@ class Packed(NamedTuple):
 
 
 def packed_forms(
-    hidden: Tensor, weight: Tensor, bias: Tensor, across: Tensor, d: int, epsilon: float, columns: Tensor, keep: bool
+    hidden: Tensor, weight: Tensor, bias: Tensor, deltas: Tensor, d: int, epsilon: float, columns: Tensor, keep: bool
 ) -> Packed:
-    """Apply the layer to hidden [h, N], and compute the forms of the resulting K factors of d x d on across [K d, P].
+    """Apply the layer to hidden [h, N], and compute the forms of the resulting K factors of d x d on deltas [K d, P].
 
-    Each column of across is the delta of a pair. `columns` [n] are among the N. `keep` is True if gradients are needed.
+    Each column of deltas is the delta of a pair. `columns` [n] are among the N. `keep` is True if gradients are needed.
     """
-    side, pairs = across.shape
-    y, slope = across.new_zeros(side, 2 * pairs), across.new_empty(side, 2 * pairs)
-    twice = torch.cat([across, across], 1)  # `repeat` is ten times slower
-    trace, picked, kept = across.new_zeros(pairs), across.new_empty(len(weight), len(columns)), []
-    for block in _blocks(across, d):
+    side, pairs = deltas.shape
+    y, slope = deltas.new_zeros(side, 2 * pairs), deltas.new_empty(side, 2 * pairs)
+    deltas_twice = torch.cat([deltas, deltas], 1)  # `repeat` is ten times slower
+    trace, selected, kept = deltas.new_zeros(pairs), deltas.new_empty(len(weight), len(columns)), []
+    for block in _blocks(deltas, d):
         L = torch.addmm(bias[block.units, None], weight[block.units], hidden)  # [u, N]
         raw = L.index_select(0, block.diagonal)
         inner = torch.clamp(raw, 0, 1, out=slope[block.rows])
         L.index_copy_(0, block.diagonal, raw.sub_(inner, alpha=0.5).mul_(inner).add_(epsilon))  # ReHU
-        spread = block.of_rows(twice).mul_(L)
-        y[block.columns] += block.column_sums(spread)
-        trace += torch.mul(L, L, out=spread).view(2 * len(L), pairs).sum(0)
+        expanded = block.at_rows(deltas_twice).mul_(L)
+        y[block.columns] += block.column_sums(expanded)
+        trace += torch.mul(L, L, out=expanded).view(2 * len(L), pairs).sum(0)
         if len(columns):
-            torch.index_select(L, 1, columns, out=picked[block.units])
+            torch.index_select(L, 1, columns, out=selected[block.units])
         if keep:
             kept.append(L)
-    return Packed(y.square().view(2 * side, pairs).sum(0), trace, picked, y, slope, kept)
+    return Packed(y.square().view(2 * side, pairs).sum(0), trace, selected, y, slope, kept)
 
 
 def packed_gradients(
     forms: Packed,
     hidden: Tensor,
     weight: Tensor,
-    across: Tensor,
+    deltas: Tensor,
     d: int,
     columns: Tensor,
     grads: tuple[Tensor | None, Tensor | None, Tensor | None],
     layer_needed: bool,
 ) -> tuple[Tensor, Tensor | None, Tensor | None, Tensor]:
-    """Return the gradients of hidden, weight, bias and across from those of quadratic, trace and picked.
+    """Return the gradients of hidden, weight, bias and deltas from those of quadratic, trace and selected.
 
     The gradients of the layer are a third of the work, so they are computed only if needed.
     """
-    pairs, (grad_quadratic, grad_trace, grad_picked) = across.shape[1], grads
+    pairs, (grad_quadratic, grad_trace, grad_selected) = deltas.shape[1], grads
     grad_y = torch.zeros_like(forms.y) if grad_quadratic is None else forms.y * _doubled(grad_quadratic)
-    times = None if grad_trace is None else _doubled(grad_trace)
-    twice = torch.cat([across, across], 1)
-    grad_hidden, grad_across = torch.zeros_like(hidden), torch.empty_like(across)
+    doubled_grad_trace = None if grad_trace is None else _doubled(grad_trace)
+    deltas_twice = torch.cat([deltas, deltas], 1)
+    grad_hidden, grad_deltas = torch.zeros_like(hidden), torch.empty_like(deltas)
     grad_weight, grad_bias = (torch.empty_like(weight), weight.new_empty(len(weight))) if layer_needed else (None, None)
-    for block, L in zip(_blocks(across, d), forms.blocks, strict=True):
-        spread = block.of_columns(grad_y)
-        grad_L = block.of_rows(twice).mul_(spread)
-        sums = block.row_sums(spread.mul_(L))
-        torch.sum(sums.view(len(sums), 2, pairs), 1, out=grad_across[block.rows])
-        if times is not None:
-            grad_L.addcmul_(L, times)
-        if grad_picked is not None:
-            grad_L.index_add_(1, columns, grad_picked[block.units])
+    for block, L in zip(_blocks(deltas, d), forms.blocks, strict=True):
+        expanded = block.at_columns(grad_y)
+        grad_L = block.at_rows(deltas_twice).mul_(expanded)
+        sums = block.row_sums(expanded.mul_(L))
+        torch.sum(sums.view(len(sums), 2, pairs), 1, out=grad_deltas[block.rows])
+        if doubled_grad_trace is not None:
+            grad_L.addcmul_(L, doubled_grad_trace)
+        if grad_selected is not None:
+            grad_L.index_add_(1, columns, grad_selected[block.units])
         grad_L.index_copy_(0, block.diagonal, grad_L.index_select(0, block.diagonal).mul_(forms.slope[block.rows]))
         torch.addmm(grad_hidden, weight[block.units].T, grad_L, out=grad_hidden)
         if grad_weight is not None and grad_bias is not None:
             torch.mm(grad_L, hidden.T, out=grad_weight[block.units])
             torch.sum(grad_L, 1, out=grad_bias[block.units])
-    return grad_hidden, grad_weight, grad_bias, grad_across
+    return grad_hidden, grad_weight, grad_bias, grad_deltas
 
 
 def _doubled(grad: Tensor) -> Tensor:
@@ -165,17 +165,17 @@ class _FusedForm(torch.autograd.Function):
     ) -> tuple[Tensor, Tensor, Tensor]:
         pairs, factors, d = delta.shape
         both = hidden.permute(2, 1, 0).reshape(hidden.shape[2], 2 * pairs)
-        across, columns = delta.flatten(1).T.contiguous(), columns_in_both_orders(rows, pairs)
-        forms = packed_forms(both, weight, bias, across, d, epsilon, columns, differentiable)
-        ctx.save_for_backward(hidden, weight, bias, delta, rows, both, across, *forms[:5], *forms.blocks)
+        deltas, columns = delta.flatten(1).T.contiguous(), columns_in_both_orders(rows, pairs)
+        forms = packed_forms(both, weight, bias, deltas, d, epsilon, columns, differentiable)
+        ctx.save_for_backward(hidden, weight, bias, delta, rows, both, deltas, *forms[:5], *forms.blocks)
         ctx.set_materialize_grads(False)
         ctx.epsilon, ctx.plain = epsilon, plain
-        L = unpacked(forms.picked, factors, d)
+        L = unpacked(forms.selected, factors, d)
         return forms.quadratic, forms.trace, L.view(2, len(rows), factors, d, d).transpose(0, 1)
 
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor | None) -> tuple[Tensor | None, ...]:
-        hidden, weight, bias, delta, rows, both, across, *forms = ctx.saved_tensors
+        hidden, weight, bias, delta, rows, both, deltas, *forms = ctx.saved_tensors
         with torch.autocast(hidden.device.type, enabled=False):
             # Autograd enables gradients here only if a second derivative is needed (create_graph).
             if torch.is_grad_enabled():
@@ -183,16 +183,16 @@ class _FusedForm(torch.autograd.Function):
                 found = plain_gradients(plain, (hidden, weight, bias, delta), ctx.needs_input_grad[:4], gradients)
                 return (*found, None, None, None, None)
             *given, grad_L = gradients
-            grad_picked = None if grad_L is None else packed(grad_L.transpose(0, 1).flatten(0, 1))
-            grad_both, grad_weight, grad_bias, grad_across = packed_gradients(
+            grad_selected = None if grad_L is None else packed(grad_L.transpose(0, 1).flatten(0, 1))
+            grad_both, grad_weight, grad_bias, grad_deltas = packed_gradients(
                 Packed._make((*forms[:5], forms[5:])),
                 both,
                 weight,
-                across,
+                deltas,
                 delta.shape[2],
                 columns_in_both_orders(rows, len(delta)),
-                (*given, grad_picked),  # type: ignore[arg-type]
+                (*given, grad_selected),  # type: ignore[arg-type]
                 ctx.needs_input_grad[1],
             )
         grad_hidden = grad_both.view(hidden.shape[2], 2, len(delta)).permute(2, 1, 0)
-        return grad_hidden, grad_weight, grad_bias, grad_across.T.reshape(delta.shape), None, None, None, None
+        return grad_hidden, grad_weight, grad_bias, grad_deltas.T.reshape(delta.shape), None, None, None, None

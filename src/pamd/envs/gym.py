@@ -48,8 +48,8 @@ class Gymnasium(Task):
     def advance(self, action: NDArray[np.float32]) -> Outcome:
         scaled = scale_action(action, self._space.low.reshape(-1), self._space.high.reshape(-1))
         # A float32 Box may round a bound outward, so the action is clipped in the dtype of the Box.
-        own = np.clip(scaled.reshape(self._space.shape).astype(self._space.dtype), self._space.low, self._space.high)
-        _, reward, terminated, truncated, info = self._env.step(own)
+        native = np.clip(scaled.reshape(self._space.shape).astype(self._space.dtype), self._space.low, self._space.high)
+        _, reward, terminated, truncated, info = self._env.step(native)
         return Outcome(float(reward), bool(terminated), bool(truncated), info)
 
     def draw(self, size: int) -> NDArray[np.uint8]:

@@ -30,9 +30,9 @@ class States(Task):
         self._task = DMControl(name, config)
         self.action_size, self.frame_rate = self._task.action_size, self._task.frame_rate
         self.time_limit = self._task.time_limit
-        own = len(self._task.state())
-        self._noise = None if config.noise is None else StateNoise(config.noise, own)
-        self.observation_size = own if self._noise is None else self._noise.size
+        state_dim = len(self._task.state())
+        self._noise = None if config.noise is None else StateNoise(config.noise, state_dim)
+        self.observation_size = state_dim if self._noise is None else self._noise.size
         self._seed, self._age = 0, 0
 
     def begin(self, seed: int) -> None:

@@ -216,14 +216,14 @@ class Episodes(gymnasium.Wrapper[Observation, Action, Observation, Action]):
         expected = self.action_space.shape
         try:
             with np.errstate(over="ignore"):  # An overflow gives infinity, which is rejected below.
-                own = np.array(action, dtype=np.float32)
+                converted = np.array(action, dtype=np.float32)
         except (TypeError, ValueError) as error:
             raise TaskError(f"an action must be numbers of shape {list(expected or ())}: {error}") from None
-        if own.shape != expected:
-            raise ShapeError(f"an action must be {list(expected or ())}, got {list(own.shape)}")
-        if not np.isfinite(own).all():
-            raise TaskError(f"an action must be finite, got {own.tolist()}")
-        return own
+        if converted.shape != expected:
+            raise ShapeError(f"an action must be {list(expected or ())}, got {list(converted.shape)}")
+        if not np.isfinite(converted).all():
+            raise TaskError(f"an action must be finite, got {converted.tolist()}")
+        return converted
 
 
 def _check_seed(seed: Any) -> int:

@@ -153,10 +153,10 @@ def _configure(arm: Arm, scale: str, setting: Setting, **given: Any) -> TrainCon
 
     named = (f"method.name={arm.label}",) if arm.variant else ()
     fixed = arm.scale is not None and scale != "smoke"
-    own = {"decisions": arm.decisions if fixed else setting.decisions or arm.decisions, **arm.options}
+    options = {"decisions": arm.decisions if fixed else setting.decisions or arm.decisions, **arm.options}
     if given["fidelity"] == "released":
-        own |= arm.released
-    words = {**own, **{key: value for key, value in given.items() if value is not None}}
+        options |= arm.released
+    words = {**options, **{key: value for key, value in given.items() if value is not None}}
     own_scale = arm.scale if fixed else scale
     return configure(arm.task, arm.method, scale=own_scale, settings=(*arm.settings, *named), **words)
 

@@ -47,8 +47,10 @@ def _row(name: str, fidelity: Fidelity) -> list[str | None]:
 def _target(operator: Part) -> str:
     """Return the operator's name and the options that differ from its defaults."""
     default = operator.cls.Config()
-    own = [f.name for f in dataclasses.fields(default) if getattr(operator.options, f.name) != getattr(default, f.name)]
-    return " ".join([operator.name, *(f"{name}={getattr(operator.options, name)}" for name in own)])
+    changed = [
+        f.name for f in dataclasses.fields(default) if getattr(operator.options, f.name) != getattr(default, f.name)
+    ]
+    return " ".join([operator.name, *(f"{name}={getattr(operator.options, name)}" for name in changed)])
 
 
 def _reward_head(made: Method) -> str | None:

@@ -140,8 +140,8 @@ def _results(comparison: Comparison, published: Sequence[Published], out: Path, 
     text += _write_tables([results.layout(comparison, scale) for scale in comparison.scales], out)
     if published:
         text += _write_tables([paper.compared_table(comparison, published)], out)
-        own = _write_tables([paper.published_table(published)], out)
-        text += f"<details><summary>All numbers from the paper that are used on this page</summary>{own}</details>"
+        written = _write_tables([paper.published_table(published)], out)
+        text += f"<details><summary>All numbers from the paper that are used on this page</summary>{written}</details>"
     return text
 
 

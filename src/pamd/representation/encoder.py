@@ -76,7 +76,7 @@ class LatentEncoder(nn.Module):
         return self.head(self.trunk(obs))
 
     @classmethod
-    def of_method(cls, network: nn.Module, method: Method, *, normalised: bool = False) -> LatentEncoder:
+    def from_method(cls, network: nn.Module, method: Method, *, normalised: bool = False) -> LatentEncoder:
         """Build an encoder from `network` and the latent space of `method`."""
         radius = None if isinstance(method.ball_radius, str) else method.ball_radius
         ball = Ball(radius=radius, bound=method.target_bound)

@@ -63,7 +63,7 @@ class Representation(nn.Module):
         d = method.latent_dim
         self.method, self.action_dim = method, action_dim
         if not isinstance(encoder, LatentEncoder):
-            encoder = LatentEncoder.of_method(encoder, method, normalised=normalised)
+            encoder = LatentEncoder.from_method(encoder, method, normalised=normalised)
         self.encoder = encoder
         init, std = method.model_init, method.transition_std
         self.transition = make_transition(method.transition, d, action_dim, members=method.ensemble, init=init, std=std)

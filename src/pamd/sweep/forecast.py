@@ -126,9 +126,9 @@ def _rate_key(config: TrainConfig) -> tuple[str, str]:
 
 def _rate(config: TrainConfig, threads: int, measured: dict[tuple[str, str, int | None], list[float]]) -> Rate:
     key = _rate_key(config)
-    own = measured.get((*key, threads))
-    if own:
-        return Rate(statistics.median(own), f"{' '.join(key)}: {counted(len(own), 'run')} in the same directory")
+    same = measured.get((*key, threads))
+    if same:
+        return Rate(statistics.median(same), f"{' '.join(key)}: {counted(len(same), 'run')} in the same directory")
     if key not in RATES:
         return Rate(OTHER_RATE, f"{' '.join(key)}: a guess of {OTHER_RATE:g} decisions/s")
     # The rate is assumed to be proportional to the number of threads.

@@ -24,8 +24,8 @@ LIMIT_BYTES = 8_000_000_000
 
 def cache_directory() -> Path:
     """Return the folder of decoded clips, in PAMD_CACHE or the user's cache. It may be deleted at any time."""
-    if own := os.environ.get("PAMD_CACHE"):
-        return Path(own).expanduser() / "clips"
+    if chosen := os.environ.get("PAMD_CACHE"):
+        return Path(chosen).expanduser() / "clips"
     base = os.environ.get("XDG_CACHE_HOME")
     return (Path(base) if base else Path.home() / ".cache") / "pamd" / "clips"
 

@@ -139,8 +139,8 @@ class _WithMetric(_Base):
 
     def _get_torch_save_params(self) -> tuple[list[str], list[str]]:
         names, variables = super()._get_torch_save_params()
-        own = ["metric"] + (["metric.optimizer"] if self.metric.optimizer is not None else [])
-        return [*names, *own], variables
+        added = ["metric"] + (["metric.optimizer"] if self.metric.optimizer is not None else [])
+        return [*names, *added], variables
 
 
 class _OffPolicyMetric(_WithMetric):

@@ -160,7 +160,7 @@ class Metric(nn.Module):
         batch, self._batch = self._batch, None
         gradient = self._learn(batch, features.detach())
         if self.options.weight:
-            features.register_hook(lambda of_critic: of_critic + self.options.weight * gradient)
+            features.register_hook(lambda critic_grad: critic_grad + self.options.weight * gradient)
 
     def _learn(self, batch: Transitions, features: Tensor) -> Tensor:
         """Update the method's own networks and return the gradient of the losses with respect to features [B, F]."""
@@ -197,8 +197,8 @@ def _make_optimiser(representation: Representation, learning_rate: float) -> tor
     learned = [p for p in representation.parameters() if p.requires_grad]
     decay = {True: representation.method.weight_decay, False: 0.0}
     groups = [
-        {"params": [p for p in learned if (id(p) in model) == of_model], "weight_decay": decay[of_model]}
-        for of_model in (True, False)
+        {"params": [p for p in learned if (id(p) in model) == in_model], "weight_decay": decay[in_model]}
+        for in_model in (True, False)
     ]
     groups = [group for group in groups if group["params"]]
     return adam(groups, learning_rate) if groups else None  # type: ignore[arg-type]

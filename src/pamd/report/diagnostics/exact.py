@@ -56,8 +56,8 @@ def _dimensions(cells: list[Cell]) -> Table:
             row = [distance, encoder]
             for measure in ("residual", "held_out"):
                 for mdp, metric in tables:
-                    own = _where(cells, mdp=mdp, metric=metric, distance=distance, encoder=encoder)
-                    row.append(_smallest(own, measure))
+                    selected = _where(cells, mdp=mdp, metric=metric, distance=distance, encoder=encoder)
+                    row.append(_smallest(selected, measure))
             rows.append(row)
     names = [f"{mdp} {metric}" for mdp, metric in tables]
     columns = ["distance", "table", *names, *(f"{name}, held out" for name in names)]
@@ -71,19 +71,19 @@ def _by_dimension(cells: list[Cell]) -> Table:
     for distance in dict.fromkeys(c["distance"] for c in cells):
         for encoder in ("trainable", "frozen"):
             for d in dict.fromkeys((dimensions[0], dimensions[-1])):
-                own = _where(cells, distance=distance, encoder=encoder, latent_dim=d)
-                if not own:
+                selected = _where(cells, distance=distance, encoder=encoder, latent_dim=d)
+                if not selected:
                     continue
-                distortion = [float("inf") if c["distortion"] is None else c["distortion"] for c in own]
+                distortion = [float("inf") if c["distortion"] is None else c["distortion"] for c in selected]
                 rows.append(
                     [
                         distance,
                         encoder,
                         str(d),
                         number(_finite(float(np.median(distortion)))),
-                        f"{np.mean([c['rank_correlation'] for c in own]):.2f}",
-                        number(float(np.mean([c["residual"] for c in own]))),
-                        number(float(np.mean([c["held_out"] for c in own]))),
+                        f"{np.mean([c['rank_correlation'] for c in selected]):.2f}",
+                        number(float(np.mean([c["residual"] for c in selected]))),
+                        number(float(np.mean([c["held_out"] for c in selected]))),
                     ]
                 )
     columns = ["distance", "table", "d", "distortion (median)", "rank correlation", "residual", "held out"]
@@ -119,8 +119,8 @@ def _figure(cells: list[Cell], measure: str, label: str) -> Any:
     for row, encoder in zip(grid, encoders, strict=True):
         for axes, (mdp, metric) in zip(row, tables, strict=True):
             for distance in dict.fromkeys(c["distance"] for c in cells):
-                own = _where(cells, mdp=mdp, metric=metric, encoder=encoder, distance=distance)
-                points = [(d, [c[measure] for c in own if c["latent_dim"] == d]) for d in dimensions]
+                selected = _where(cells, mdp=mdp, metric=metric, encoder=encoder, distance=distance)
+                points = [(d, [c[measure] for c in selected if c["latent_dim"] == d]) for d in dimensions]
                 points = [(d, values) for d, values in points if values]
                 means = [floor(float(np.mean(values))) for _, values in points]
                 first = axes is grid[0, 0]
