@@ -12,7 +12,7 @@ import pytest
 
 from pamd.benchmarks.learning import METHODS, SETTINGS, TASKS, Entry, Outcome, make_table, outcome
 from pamd.benchmarks.learning.curve import Point, points, read_points
-from pamd.benchmarks.learning.plan import make_config
+from pamd.benchmarks.learning.plan import SEEDS, make_config
 from pamd.benchmarks.learning.race import train_all
 from pamd.cli.main import main
 from pamd.configuration import configure
@@ -167,6 +167,20 @@ def test_without_training_the_table_has_the_existing_runs_alone(
     assert {path.name for path in tmp_path.iterdir()} == {job.name, "table"}
     assert (job.path / "replay").is_dir()
     assert "started" not in capsys.readouterr().err
+
+
+def test_the_published_table_follows_from_its_logs() -> None:
+    results = Path(__file__).parents[2] / "results" / "bench"
+    published = [row for row in json.loads((results / "learning.json").read_text())["rows"] if row["reached"]]
+    plan = [(row["task"], row["setting"], row["method"]) for row in published]
+    entries = []
+    for key in dict.fromkeys(plan):
+        for seed in SEEDS:
+            (job,) = jobs([("", make_config(*key, seed))], results / "learning")
+            found = outcome(read_points(job.path), TASKS[key[0]], 25 * 60, job.config.decisions)
+            entries.append(Entry(*key, seed, found))
+    rows = make_table(entries, TASKS, 25 * 60, {}).records()
+    assert [row for row in rows if row["reached"]] == published
 
 
 @pytest.mark.slow
