@@ -66,7 +66,7 @@ def test_the_encoder_may_start_from_the_runs_own(runs: dict[str, Path]) -> None:
     assert own.curves[0].residual[0] != fresh.curves[0].residual[0]
     # Nothing of l2 is learned: with the encoder frozen nothing moves.
     assert len(set(own.curves[0].residual)) == 1
-    with pytest.raises(ShapeError, match="gives 50 numbers"):
+    with pytest.raises(ShapeError, match="returns 50 numbers"):
         diagnostics.residual(runs["dbc-det+pamd"], distances=["l2"], **{**changes, "latent_dim": 6})
 
 
