@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import json
+import itertools
 from pathlib import Path
 
 import matplotlib
@@ -11,8 +11,10 @@ matplotlib.use("agg")
 
 import matplotlib.pyplot as plt
 
-from pamd.benchmarks.learning import TASKS, read_points
+from pamd.benchmarks.learning import METHODS, SETTINGS, TASKS, read_points
+from pamd.benchmarks.learning.plan import SEEDS, make_config
 from pamd.report.figure import NAMED
+from pamd.training.config import run_name
 
 HERE = Path(__file__).parent
 RUNS = HERE.parent / "results" / "bench" / "learning"
@@ -26,26 +28,17 @@ def main() -> None:
     lines = {}
     for axes, (task, target) in zip(panels, TASKS.items(), strict=True):
         axes.axhline(target, color="0.4", lw=0.8, ls=":")
-        for run in sorted(RUNS.glob(f"{task}_*")):
-            label, color = _kind(run)
-            points = read_points(run)
-            (line,) = axes.plot(
-                [point.seconds / 60 for point in points], [point.mean for point in points], color=color, lw=1.2
-            )
-            lines.setdefault(label, line)
+        for setting, method, seed in itertools.product(reversed(SETTINGS), METHODS, SEEDS):
+            if points := read_points(RUNS / run_name(make_config(task, setting, method, seed))):
+                minutes, returns = [point.seconds / 60 for point in points], [point.mean for point in points]
+                color = NAMED[method] if setting == "cpu" else OLD
+                (line,) = axes.plot(minutes, returns, color=color, lw=1.2)
+                lines.setdefault(f"{setting}, {method}", line)
         axes.set(title=task, xlabel="minutes of training", ylim=(0, None))
         axes.spines[["top", "right"]].set_visible(False)
     panels[0].set_ylabel("return")
-    order = sorted(lines, key=lambda label: (label.startswith("cpu-0.2"), label != "cpu, sac", label))
-    figure.legend([lines[label] for label in order], order, loc="outside lower center", ncols=len(order), frameon=False)
+    figure.legend(lines.values(), lines, loc="outside lower center", ncols=len(lines), frameon=False)
     figure.savefig(HERE / "learning.png", metadata={"Software": None})
-
-
-def _kind(run: Path) -> tuple[str, str]:
-    """Return the label and the color of a run. The image size distinguishes the two settings."""
-    config = json.loads((run / "config.json").read_text(encoding="utf-8"))
-    method = run.name.removeprefix(config["env"]["task"]).split("_")[1]
-    return (f"cpu, {method}", NAMED[method]) if config["env"]["size"] == 32 else (f"cpu-0.2, {method}", OLD)
 
 
 if __name__ == "__main__":

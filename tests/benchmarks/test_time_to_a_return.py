@@ -12,8 +12,9 @@ import pytest
 
 from pamd.benchmarks.learning import METHODS, SETTINGS, TASKS, Entry, Outcome, make_table, outcome
 from pamd.benchmarks.learning.curve import Point, points, read_points
-from pamd.benchmarks.learning.plan import SEEDS, make_config
+from pamd.benchmarks.learning.plan import make_config
 from pamd.benchmarks.learning.race import train_all
+from pamd.benchmarks.measure import Options
 from pamd.cli.main import main
 from pamd.configuration import configure
 from pamd.sweep import Job, jobs
@@ -146,11 +147,18 @@ def test_wrong_words_are_refused_before_anything_is_trained(
     assert not (tmp_path / "runs").exists()
 
 
-def test_without_training_the_table_has_the_existing_runs_alone(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+@pytest.fixture
+def without_reference(monkeypatch: pytest.MonkeyPatch) -> Any:
+    """The module of the benchmark, which does not measure the reference implementation."""
     module = importlib.import_module("pamd.benchmarks.learning.measure")  # The package exports a function of this name.
-    monkeypatch.setattr(module, "_update_seconds", lambda methods, repetitions: {"sac": 1.0})
+    monkeypatch.setattr(module, "_update_seconds", lambda methods, repetitions: {})
+    return module
+
+
+@pytest.mark.usefixtures("without_reference")
+def test_without_training_the_table_has_the_existing_runs_alone(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     (job,) = jobs([("one", make_config("walker_walk", "cpu", "sac", 1))], tmp_path)
     job.path.mkdir()
     (job.path / "replay").mkdir()
@@ -169,18 +177,12 @@ def test_without_training_the_table_has_the_existing_runs_alone(
     assert "started" not in capsys.readouterr().err
 
 
-def test_the_published_table_follows_from_its_logs() -> None:
+def test_the_published_table_follows_from_its_logs(without_reference: Any) -> None:
     results = Path(__file__).parents[2] / "results" / "bench"
-    published = [row for row in json.loads((results / "learning.json").read_text())["rows"] if row["reached"]]
-    plan = [(row["task"], row["setting"], row["method"]) for row in published]
-    entries = []
-    for key in dict.fromkeys(plan):
-        for seed in SEEDS:
-            (job,) = jobs([("", make_config(*key, seed))], results / "learning")
-            found = outcome(read_points(job.path), TASKS[key[0]], 25 * 60, job.config.decisions)
-            entries.append(Entry(*key, seed, found))
-    rows = make_table(entries, TASKS, 25 * 60, {}).records()
-    assert [row for row in rows if row["reached"]] == published
+    published = json.loads((results / "learning.json").read_text())["rows"]
+    options = Options(threads=1, repetitions=2, limit_minutes=25, runs_in=results / "learning", train=False)
+    rows = without_reference.measure(options).records()
+    assert [row for row in rows if row["reached"]] == [row for row in published if row["reached"]]
 
 
 @pytest.mark.slow

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -61,13 +62,6 @@ def bench(
         runs: parent directory of the learning runs (default: runs/bench-learning)
         train: train unfinished learning runs before building the table
     """
-    for name in names:
-        if name not in BENCHMARKS:
-            raise UnknownNameError("benchmark", name, BENCHMARKS)
-    if repetitions < 2:
-        raise ConfigError(f"bench: repetitions must be at least 2, got {repetitions}")
-    if threads is not None and threads < 1:
-        raise ConfigError(f"bench: threads must be at least 1, got {threads}")
     given: dict[str, Any] = {
         "most_runs": most_runs,
         "minutes": minutes,
@@ -76,30 +70,52 @@ def bench(
         "limit_minutes": limit_minutes,
     }
     chosen = {name: value for name, value in given.items() if value is not None}
-    for name, value in chosen.items():
+    _check(names, repetitions, threads, chosen)
+    from pamd.benchmarks.measure import Options
+
+    options = Options(
+        threads or available_threads(),
+        repetitions,
+        json,
+        tasks=tasks,
+        settings=settings,
+        methods=methods,
+        seeds=seeds,
+        runs_in=runs,
+        train=train,
+        **chosen,
+    )
+    _measure(names or [name for name in BENCHMARKS if name not in ON_DEMAND], options)
+
+
+def _check(names: Sequence[str], repetitions: int, threads: int | None, limits: Mapping[str, float]) -> None:
+    """Raise an error if a benchmark is unknown or a number is too small."""
+    for name in names:
+        if name not in BENCHMARKS:
+            raise UnknownNameError("benchmark", name, BENCHMARKS)
+    if repetitions < 2:
+        raise ConfigError(f"bench: repetitions must be at least 2, got {repetitions}")
+    if threads is not None and threads < 1:
+        raise ConfigError(f"bench: threads must be at least 1, got {threads}")
+    for name, value in limits.items():
         if value <= 0:
             raise ConfigError(f"bench: {name} must be positive, got {value}")
-    trained: dict[str, Any] = {
-        "tasks": tasks,
-        "settings": settings,
-        "methods": methods,
-        "seeds": seeds,
-        "runs_in": runs,
-        "train": train,
-    }
+
+
+def _measure(names: Sequence[str], options: Options) -> None:
+    """Run the benchmarks. Print each table, and write it to `options.directory` if that is set."""
     import torch
 
-    from pamd.benchmarks.measure import Options, write_measured
+    from pamd.benchmarks.measure import write_measured
     from pamd.training.allocator import keep_freed_memory
 
-    options = Options(threads or available_threads(), repetitions, json, **chosen, **trained)
     torch.set_num_threads(options.threads)
     keep_freed_memory()
-    for name in names or [one for one in BENCHMARKS if one not in ON_DEMAND]:
+    for name in names:
         table = importlib.import_module(f"pamd.benchmarks.{name}").measure(options)
         print_measured(table, options)
-        if json is not None:
-            write_measured(table, json / f"{name}.json", options)
+        if options.directory is not None:
+            write_measured(table, options.directory / f"{name}.json", options)
 
 
 def print_measured(table: Table, options: Options) -> None:
