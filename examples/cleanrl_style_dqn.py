@@ -130,7 +130,7 @@ def main() -> None:
     q = nn.Sequential(nn.Linear(args.latent_dim, args.hidden), nn.ReLU(), nn.Linear(args.hidden, env.actions))
     slow_encoder, slow_q = (copy.deepcopy(net).requires_grad_(False) for net in (rep.encoder, q))
     own = [p for p in rep.parameters() if p.requires_grad]
-    optimiser = torch.optim.Adam([*own, *q.parameters()], args.learning_rate)
+    optimizer = torch.optim.Adam([*own, *q.parameters()], args.learning_rate)
     replay = Replay(min(args.replay, args.steps), obs.shape)
 
     returns, total, updates, logged, began = [], 0.0, 0, {}, time.time()
@@ -156,10 +156,10 @@ def main() -> None:
         z = rep.encode(o)
         td = F.smooth_l1_loss(q(z).gather(1, a[:, None])[:, 0], target)
         losses = rep.losses(o, a, r, o2, not_done=not_done, z=z)  # int64 actions are one-hot encoded
-        optimiser.zero_grad()
+        optimizer.zero_grad()
         (td + losses.total).backward()
         nn.utils.clip_grad_norm_([*own, *q.parameters()], 10)
-        optimiser.step()
+        optimizer.step()
 
         # Update the slow copies.
         rep.follow()

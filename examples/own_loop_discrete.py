@@ -15,7 +15,7 @@ env, steps = gymnasium.make("CartPole-v1"), int(sys.argv[1]) if len(sys.argv) > 
 encoder = nn.Sequential(nn.Linear(4, 64), nn.ReLU(), nn.Linear(64, 16))
 rep = pamd.Representation("dbc-det+pamd", encoder=encoder, latent_dim=16, action_dim=2)
 q, q_target = (nn.Sequential(nn.Linear(16, 64), nn.ReLU(), nn.Linear(64, 2)) for _ in range(2))
-optimiser = torch.optim.Adam([*rep.parameters(), *q.parameters()], lr=5e-4)
+optimizer = torch.optim.Adam([*rep.parameters(), *q.parameters()], lr=5e-4)
 replay, lengths, age, obs = [], [], 0, env.reset(seed=0)[0]
 
 for step in range(steps):
@@ -34,7 +34,7 @@ for step in range(steps):
     z, target = rep.encode(o), r + 0.99 * (1 - done) * q_target(rep.encode(o2)).amax(1)
     td = nn.functional.smooth_l1_loss(q(z).gather(1, a[:, None])[:, 0], target.detach())
     losses = rep.losses(o, a, r, o2, z=z)  # "transition", "reward" and "metric"; int64 actions are one-hot encoded
-    optimiser.zero_grad(), (td + losses.total).backward(), optimiser.step(), rep.follow()
+    optimizer.zero_grad(), (td + losses.total).backward(), optimizer.step(), rep.follow()
     if step % 250 == 0:
         q_target.load_state_dict(q.state_dict())
         print(f"step {step}  length {np.mean(lengths[-10:]):.0f}  metric loss {losses.metrics['metric_loss']:.4f}")

@@ -17,7 +17,7 @@ replay["next_obs"] = replay["obs"] + 0.1 * torch.randn(1000, 24)
 # The added parts. The optimizer also trains the distance.
 distance = pamd.distance("pamd", latent_dim=16)
 operator = pamd.operator("independent", gamma=0.9, next_latents="model", c_R="1-gamma")
-optimiser = torch.optim.Adam([*encoder.parameters(), *model.parameters(), *distance.parameters()], lr=1e-3)
+optimizer = torch.optim.Adam([*encoder.parameters(), *model.parameters(), *distance.parameters()], lr=1e-3)
 
 for step in range(301):
     rows = torch.randint(1000, (128,))
@@ -27,8 +27,8 @@ for step in range(301):
     latents = pamd.Latents(z=z, reward=replay["reward"][rows], next_sample=predicted)
     metric = pamd.metric_loss(latents, distance, operator)
     loss = metric.value + (predicted - z_next).square().mean()
-    optimiser.zero_grad()
+    optimizer.zero_grad()
     loss.backward()
-    optimiser.step()
+    optimizer.step()
     if step % 100 == 0:
         print(f"step {step:3d}   metric loss {metric.metrics['metric_loss']:.5f}   loss {loss.item():.4f}")

@@ -124,7 +124,7 @@ def test_permutation_pairs_are_the_generators():
     assert metric_loss(latents, l2, operator, generator=seeded(5)).value != loss
 
 
-def test_randomised_penalty_is_the_generators_too():
+def test_randomized_penalty_is_the_generators_too():
     distance = pamd.distance("pamd", latent_dim=3, hidden=8, aux_pairs=2, aux_probes=1)
     operator = pamd.operator("independent")
     first, again = (metric_loss(random_latents(), distance, operator, generator=seeded(4)).value for _ in range(2))
@@ -282,7 +282,7 @@ def test_all_pairs_cosine_is_simsrs_matrix_formula():
     Z, p, r = F.normalize(latents.z, dim=-1).detach(), latents.next_sample, latents.reward
     loss = metric_loss(
         replace(latents, z=Z),
-        pamd.distance("cosine", latent_dim=3, preset="released"),  # p is not re-normalised
+        pamd.distance("cosine", latent_dim=3, preset="released"),  # p is not re-normalized
         pamd.operator("independent", gamma=0.9, next_latents="model"),
         Objective(pairing="all", regression="smooth-l1"),
     )

@@ -20,7 +20,7 @@ class PoolConfig:
 
 
 class Pool(Encoder[PoolConfig]):
-    """The mean colour of each cell of a grid."""
+    """The mean color of each cell of a grid."""
 
     Config = PoolConfig
 

@@ -40,15 +40,15 @@ def make(operator: str, distance: str, space: Any) -> pamd.Representation:
 def train(rep: pamd.Representation) -> list[Tensor]:
     """Two updates on random transitions: their losses."""
     draw = torch.Generator().manual_seed(1)
-    optimiser = torch.optim.Adam(rep.parameters(), 1e-3)
+    optimizer = torch.optim.Adam(rep.parameters(), 1e-3)
     totals = []
     for _ in range(2):
         obs, next_obs = (torch.randn(BATCH, 3, generator=draw) for _ in range(2))
         action, reward = torch.rand(BATCH, 1, generator=draw), torch.rand(BATCH, generator=draw)
         loss = rep.losses(obs, action, reward, next_obs, generator=draw)
-        optimiser.zero_grad()
+        optimizer.zero_grad()
         loss.total.backward()
-        optimiser.step()
+        optimizer.step()
         rep.follow()
         totals.append(loss["metric"].value.detach())
     return totals

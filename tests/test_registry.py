@@ -84,7 +84,7 @@ def test_a_reloaded_module_registers_again(tmp_path, monkeypatch):
 
 BROKEN = {
     "missing": ("import a_module_that_is_not_there", "ModuleNotFoundError: No module named"),
-    "failing": ("raise ValueError('no licence')", "ValueError: no licence"),
+    "failing": ("raise ValueError('no license')", "ValueError: no license"),
     "absent": ("", "AttributeError: .*has no attribute 'THING'"),
 }
 

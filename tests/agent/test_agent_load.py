@@ -12,8 +12,8 @@ from torch import Tensor
 from pamd.errors import CheckpointError
 
 WEIGHT = "nets.learner.actor.head.weight"
-MOMENT = "optimisers.critic.0.exp_avg"
-STRANGE = "optimisers.critic.999.step"
+MOMENT = "optimizers.critic.0.exp_avg"
+STRANGE = "optimizers.critic.999.step"
 
 
 def cast(tensors: dict[str, Tensor], name: str) -> None:

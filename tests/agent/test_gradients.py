@@ -12,7 +12,7 @@ from tests.agent.batches import make_batch
 from pamd.agent import Agent
 from pamd.learners import Step
 from pamd.learners.sac import Sac
-from pamd.optimisation import descend
+from pamd.optimization import descend
 
 
 def make_agent(name: str, fidelity: Any = "paper", **fields: Any) -> Agent:
@@ -20,8 +20,8 @@ def make_agent(name: str, fidelity: Any = "paper", **fields: Any) -> Agent:
     # Away from the start, where slow copies equal the online networks and much is zero by symmetry.
     for _ in range(3):
         agent.update(make_batch())
-    for optimiser in agent.optimisers.values():
-        optimiser.zero_grad()
+    for optimizer in agent.optimizers.values():
+        optimizer.zero_grad()
     return agent
 
 
@@ -101,7 +101,7 @@ def _backward_of_actor_or_temperature(agent: Agent, latents: Any, term: str) -> 
     if term == "actor":
         # The critic is on the way to the actor. The step leaves its weights alone.
         before = {name: p.clone() for name, p in nets.named_parameters()}
-        descend([loss], [agent.optimisers["actor"]])
+        descend([loss], [agent.optimizers["actor"]])
         changed = {name.split(".")[1] for name, p in nets.named_parameters() if not torch.equal(p, before[name])}
         assert changed == {"actor"}
     else:

@@ -12,8 +12,8 @@ from tests.agent.other_device import DEVICE, DeviceGenerator, Watch, pretend, wa
 
 from pamd import methods
 from pamd.agent import Agent
-from pamd.draws import normal_like, one_of
 from pamd.methods import OperatorPart
+from pamd.rng import normal_like, one_of
 from pamd.types import Batch, NStep, Window
 
 PIPELINES = [name for name in methods.names() if "+" not in name]

@@ -82,8 +82,8 @@ def test_random_shift_reads_a_view_of_shared_frames() -> None:
 
 def test_every_shift_occurs() -> None:
     obs = torch.arange(25, dtype=torch.uint8).view(1, 1, 5, 5).expand(400, 1, 5, 5)
-    centres = augmentation("random-shift", pixels=2)(obs, seeded())[:, 0, 2, 2]
-    assert sorted(centres.unique().tolist()) == list(range(25))
+    centers = augmentation("random-shift", pixels=2)(obs, seeded())[:, 0, 2, 2]
+    assert sorted(centers.unique().tolist()) == list(range(25))
 
 
 def test_wrong_observations_are_named() -> None:

@@ -18,7 +18,7 @@ from pamd.diagnostics.absorption import absorption
 from pamd.diagnostics.embedding import distortion, metric_of, relative_residual
 from pamd.diagnostics.ledger import Ledger
 from pamd.diagnostics.matching import parameters
-from pamd.diagnostics.pairings import classical_mds, nearest_rows, overlap, pca, standardised_l2
+from pamd.diagnostics.pairings import classical_mds, nearest_rows, overlap, pca, standardized_l2
 from pamd.diagnostics.residuals import Curve
 from pamd.errors import ConfigError, ShapeError
 from pamd.ranks import rank_correlation
@@ -168,8 +168,8 @@ def test_maps_of_points_in_a_plane_are_exact() -> None:
         assert share.sum() == pytest.approx(1.0)
 
 
-def test_neighbours_and_their_overlap() -> None:
-    D = standardised_l2(np.array([[0.0, 7.0], [1.0, 7.0], [3.0, 7.0], [7.0, 7.0]]))
+def test_neighbors_and_their_overlap() -> None:
+    D = standardized_l2(np.array([[0.0, 7.0], [1.0, 7.0], [3.0, 7.0], [7.0, 7.0]]))
     near = nearest_rows(D, 2, np.eye(4, dtype=bool))
     assert near[0].tolist() == [1, 2]
     assert near[3].tolist() == [2, 1]

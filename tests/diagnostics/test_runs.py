@@ -106,22 +106,22 @@ def test_geometry_of_a_run(runs: dict[str, Path], tmp_path: Path) -> None:
 
 def test_latents_of_a_run_with_a_second_view(runs: dict[str, Path], tmp_path: Path) -> None:
     found = diagnostics.latents(
-        runs["dbc-det+pamd"], states=24, episodes=4, neighbours=2, second_view=lambda obs: 255 - obs
+        runs["dbc-det+pamd"], states=24, episodes=4, neighbors=2, second_view=lambda obs: 255 - obs
     )
     count = len(found.states)
     assert set(found.distances) == {"pamd", "l2", "state"}
-    assert found.neighbours["pamd"].shape == (count, 2)
+    assert found.neighbors["pamd"].shape == (count, 2)
     assert found.correlations["state"]["state"] == pytest.approx(1.0)
     assert set(found.denoising) == {"pamd", "l2"}
     assert all(-1 <= factor <= 1 for factor in found.denoising.values())
-    same = diagnostics.latents(runs["simsr"], states=24, neighbours=2, second_view=lambda obs: obs)
+    same = diagnostics.latents(runs["simsr"], states=24, neighbors=2, second_view=lambda obs: obs)
     assert same.denoising["l2"] == pytest.approx(1.0)
     diagnostics.save(found, tmp_path)
     section = draw(tmp_path)
-    assert {figure.file for figure in section.figures} == {"neighbours", "correlations", "maps"}
+    assert {figure.file for figure in section.figures} == {"neighbors", "correlations", "maps"}
     assert "Denoising factor" in section.text()
     with pytest.raises(ShapeError, match="second_view"):
-        diagnostics.latents(runs["sac"], states=24, neighbours=2, second_view=lambda obs: obs[:, :3])
+        diagnostics.latents(runs["sac"], states=24, neighbors=2, second_view=lambda obs: obs[:, :3])
 
 
 def test_the_denoising_factor_before_clips_of_training_and_unseen_ones(tmp_path: Path) -> None:
@@ -136,13 +136,13 @@ def test_the_denoising_factor_before_clips_of_training_and_unseen_ones(tmp_path:
         assert (one != other).any(axis=(1, 2, 3)).all(), "the same state before another background"
     # The policy sees the episode's own clip of training: that is the first view.
     assert (seen.views["train"][0] == seen.obs).all()
-    found = diagnostics.latents(run, states=24, episodes=2, neighbours=2)
+    found = diagnostics.latents(run, states=24, episodes=2, neighbors=2)
     assert set(found.denoising) == {f"{d}, {s} clips" for d in ("pamd", "l2") for s in ("train", "unseen")}
     assert all(-1 <= factor < 1 for factor in found.denoising.values())
 
 
 def test_a_run_without_a_distance_still_has_latents_but_no_geometry(runs: dict[str, Path]) -> None:
-    found = diagnostics.latents(runs["sac"], states=24, neighbours=2)
+    found = diagnostics.latents(runs["sac"], states=24, neighbors=2)
     assert set(found.distances) == {"l2", "state"}
     with pytest.raises(ConfigError, match="'none' has no distance"):
         diagnostics.geometry(runs["sac"])

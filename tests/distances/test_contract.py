@@ -148,7 +148,7 @@ def _root(config: Any, quadratic: Tensor) -> Tensor:
 
 
 def _trace_bar(d: Distance[Any], z: Tensor, z_prime: Tensor) -> Tensor:
-    """tr G_bar, by way of the unnormalised matrix of a twin with the same weights."""
+    """tr G_bar, by way of the unnormalized matrix of a twin with the same weights."""
     name = next(n for n in NAMES if DISTANCES.get(n) is type(d))
     plain = pamd.distance(
         name,

@@ -30,7 +30,7 @@ def test_no_value_lies_beyond(name: str, length: float) -> None:
         assert float(values.max()) == pytest.approx(bound)
 
 
-def test_what_is_not_normalised_has_no_bound() -> None:
+def test_what_is_not_normalized_has_no_bound() -> None:
     assert math.isinf(pamd.distance("pamd", latent_dim=4, trace_normalised=False).largest(1.0))
     assert math.isinf(pamd.distance("mlp", latent_dim=4).largest(1.0))
     assert pamd.distance("pamd", latent_dim=50).largest(50**0.5) == pytest.approx(2 * 50**0.5), "facts: about 14"

@@ -52,7 +52,7 @@ def test_values_are_the_textbooks(
     ours = gradients(d, measured.value, measured.penalty, z, z_prime)
     theirs = gradients(d, value, penalty, z, z_prime)
     if latent_dim == 1:
-        return  # the normalised matrix is the constant 1: the weights' gradient is nothing but rounding
+        return  # the normalized matrix is the constant 1: the weights' gradient is nothing but rounding
     for mine, other in zip(ours, theirs, strict=True):
         assert (mine - other).norm() <= tolerance * other.norm()
 

@@ -64,11 +64,11 @@ def test_the_scale_starts_at_one_and_is_learned() -> None:
     scaled.load_state_dict({**plain.state_dict(), "log_scale": torch.zeros(())})
     assert torch.equal(plain(z, z_prime), scaled(z, z_prime))
     assert sum(p.numel() for p in scaled.parameters()) == sum(p.numel() for p in plain.parameters()) + 1
-    optimiser = torch.optim.Adam(scaled.parameters(), 0.05)
+    optimizer = torch.optim.Adam(scaled.parameters(), 0.05)
     for _ in range(200):
-        optimiser.zero_grad()
+        optimizer.zero_grad()
         torch.nn.functional.mse_loss(scaled(z, z_prime), 50 + 0 * z[:, 0]).backward()
-        optimiser.step()
+        optimizer.step()
     assert (scaled(z, z_prime) > plain.bounds(z, z_prime)[1]).all(), "out of the reach of trace 1"
     assert scaled.scale > 5
 

@@ -75,7 +75,7 @@ def test_the_mask_is_the_segmentation_and_the_rest_is_the_clean_render(task: str
             for frame in frames[1:]:
                 np.testing.assert_array_equal(frame[~truth], frames[0][~truth])
                 assert (frame[truth] != frames[0][truth]).any(-1).mean() > 0.9
-            assert len(np.unique(frames[1][truth], axis=0)) == 1  # one colour, all of it
+            assert len(np.unique(frames[1][truth], axis=0)) == 1  # one color, all of it
             action = rng.uniform(-1, 1, clean.action_space.shape).astype(np.float32)
             frames = [env.step(action)[4]["frame"].transpose(1, 2, 0) for env in envs]
     segmenter.renderer.close()
@@ -143,12 +143,12 @@ def _plain(model: Any, scene: Any) -> None:
     scene.flags[mujoco.mjtRndFlag.mjRND_REFLECTION] = False
 
 
-def test_agent_colours_change_by_episode_and_only_on_what_moves() -> None:
+def test_agent_colors_change_by_episode_and_only_on_what_moves() -> None:
     config = distractor("none", agent_color=0.5)
-    plain, coloured = (make_env("cheetah_run", size=SIZE, render="fast", distractor=d) for d in (None, config))
+    plain, colored = (make_env("cheetah_run", size=SIZE, render="fast", distractor=d) for d in (None, config))
     seen, segmenter = [], Segmenter(plain.unwrapped.task)
     for _ in range(2):
-        one, other = (env.reset()[1]["frame"].transpose(1, 2, 0) for env in (plain, coloured))
+        one, other = (env.reset()[1]["frame"].transpose(1, 2, 0) for env in (plain, colored))
         ground = segmenter.immovable()
         np.testing.assert_array_equal(one[ground], other[ground])
         assert (one[~ground] != other[~ground]).any(-1).mean() > 0.8
@@ -156,7 +156,7 @@ def test_agent_colours_change_by_episode_and_only_on_what_moves() -> None:
     assert np.abs(seen[0] - seen[1]).max() > 5
     segmenter.renderer.close()
     plain.close()
-    coloured.close()
+    colored.close()
 
 
 def test_the_toy_knows_its_background_and_gymnasium_says_what_it_cannot() -> None:
@@ -174,7 +174,7 @@ def test_the_toy_knows_its_background_and_gymnasium_says_what_it_cannot() -> Non
         make_env("gym:InvertedPendulum-v5", size=SIZE, distractor="video").reset()
 
 
-def test_the_released_rule_is_a_colour_rule() -> None:
+def test_the_released_rule_is_a_color_rule() -> None:
     clean, replaced = (make_env("cheetah_run", size=SIZE, distractor=d) for d in (None, "released-video"))
     one, other = (env.reset()[1]["frame"].transpose(1, 2, 0).astype(int) for env in (clean, replaced))
     blue = (one[..., 2] > one[..., 1]) & (one[..., 2] > one[..., 0])

@@ -33,7 +33,7 @@ def mean_return(env: Episodes, policy: str, episodes: int = 100) -> float:
 
 
 def offset_seen(frame: NDArray[np.uint8]) -> NDArray[np.float64]:
-    """The way from the agent to the middle of the plane, from pixels [3, H, W] alone: the centre of what is red."""
+    """The way from the agent to the middle of the plane, from pixels [3, H, W] alone: the center of what is red."""
     red = np.clip(frame[0].astype(float) - 80, 0, None)
     size = red.shape[0]
     at = np.arange(size) - (size - 1) / 2

@@ -23,8 +23,8 @@ def square(side: int) -> np.ndarray:
 
 def by_trying(D: np.ndarray, radius: float) -> int:
     for count in range(1, len(D) + 1):
-        for centres in itertools.combinations(range(len(D)), count):
-            if (D[list(centres)] <= radius).any(0).all():
+        for centers in itertools.combinations(range(len(D)), count):
+            if (D[list(centers)] <= radius).any(0).all():
                 return count
     raise AssertionError
 

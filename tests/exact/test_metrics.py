@@ -111,7 +111,7 @@ def test_metrics_bound_differences_of_value(seed):
 @seeds
 def test_metrics_bound_each_other(seed):
     mdp, policy, _ = random_mdp(seed)
-    # The independent coupling is one of those that W minimises over.
+    # The independent coupling is one of those that W minimizes over.
     assert (policy_bisimulation(mdp, policy) <= mico(mdp, policy) + 1e-8).all()
     # W is convex, so a policy that is the same in all states averages what bisimulation takes the maximum of.
     assert (policy_bisimulation(mdp, exact.uniform_policy(mdp)) <= bisimulation(mdp) + 1e-8).all()

@@ -1,4 +1,4 @@
-"""The latent model: the bounds of sigma, its loss, its initialisation, and the latents that it learns to predict."""
+"""The latent model: the bounds of sigma, its loss, its initialization, and the latents that it learns to predict."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ def layers(kind: Any) -> list[nn.Linear]:
 
 
 @pytest.mark.parametrize("kind", ["deterministic", "gaussian", "reward"])
-def test_pytorch_initialisation_is_what_plain_layers_draw(kind: Any) -> None:
+def test_pytorch_initialization_is_what_plain_layers_draw(kind: Any) -> None:
     torch.manual_seed(5)
     found = layers(kind)
     torch.manual_seed(5)

@@ -15,7 +15,7 @@ from pamd.benchmarks import flops
 
 
 @pytest.mark.parametrize("fidelity", ["paper", "released"])
-def test_simsr_with_the_mlp_distance_minimises_smooth_l1(fidelity: Any) -> None:
+def test_simsr_with_the_mlp_distance_minimizes_smooth_l1(fidelity: Any) -> None:
     torch.manual_seed(0)
     rep = pamd.Representation("simsr+mlp", encoder=nn.Linear(4, 6), latent_dim=6, action_dim=2, fidelity=fidelity)
     assert rep.distance is not None

@@ -1,4 +1,4 @@
-"""The residual preset `released`: PyTorch's initialisation, the first 32 transitions, r / max r, the batch's loss."""
+"""The residual preset `released`: PyTorch's initialization, the first 32 transitions, r / max r, the batch's loss."""
 
 from __future__ import annotations
 

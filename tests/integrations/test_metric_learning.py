@@ -65,7 +65,7 @@ def test_a_triplet_loss_by_hand() -> None:
     loss = losses.TripletMarginLoss(margin=0.5, distance=LatentDistance("l2", latent_dim=2))
     anchors, positives, negatives = torch.tensor([0]), torch.tensor([1]), torch.tensor([2])
     got = loss(z, torch.tensor([0, 0, 1]), (anchors, positives, negatives))
-    assert float(got) == pytest.approx(5 - 1 + 0.5)  # normalised embeddings would give 0.5 + a difference below 2
+    assert float(got) == pytest.approx(5 - 1 + 0.5)  # normalized embeddings would give 0.5 + a difference below 2
 
 
 @pytest.mark.parametrize(

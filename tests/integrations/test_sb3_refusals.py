@@ -83,7 +83,7 @@ def test_ppo_without_a_target_network_or_with_another_buffer() -> None:
         make("PPO", rollout_buffer_class=RolloutBuffer)
 
 
-def test_rewards_that_are_normalised_later() -> None:
+def test_rewards_that_are_normalized_later() -> None:
     env = VecNormalize(DummyVecEnv([Pictures]), norm_obs=False, norm_reward=False)
     model = make("SAC", env=env)
     env.norm_reward = True

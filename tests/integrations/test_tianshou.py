@@ -127,10 +127,10 @@ def test_one_update_is_the_algorithms_and_then_a_step_on_the_representations_los
         not_done=1 - torch.as_tensor(batch.terminated).float(),
         generator=torch.Generator().manual_seed(2),
     )
-    optimiser = torch.optim.Adam(other.parameters(), lr=1e-3)
-    optimiser.zero_grad()
+    optimizer = torch.optim.Adam(other.parameters(), lr=1e-3)
+    optimizer.zero_grad()
     losses.total.backward()
-    optimiser.step()
+    optimizer.step()
     other.follow()
     for (name, found), expected in zip(rep.state_dict().items(), other.state_dict().values(), strict=True):
         torch.testing.assert_close(found, expected, msg=name)
@@ -167,7 +167,7 @@ def test_n_step_returns_leave_the_metrics_rewards_alone() -> None:
     assert torch.equal(*seen)
 
 
-def test_the_state_is_saved_and_loaded_with_every_optimiser() -> None:
+def test_the_state_is_saved_and_loaded_with_every_optimizer() -> None:
     rep, other = make_rep(), make_rep()
     first, second = wrap(make_dqn(rep), rep), wrap(make_dqn(other), other)
     update(first, discrete=True, count=3)

@@ -207,16 +207,16 @@ def test_shapes_of_batches_padding_and_keyword_arguments() -> None:
 def test_a_training_loop_with_a_replay_buffer_and_a_policy_that_acts(kind: str) -> None:
     rep, loss = make(), make_sac() if kind == "sac" else make_dqn()
     metric, updater = MetricLoss(rep, beside=[loss]), SoftUpdate(loss, tau=0.05)
-    optimiser = torch.optim.Adam([*loss.parameters(), *metric.parameters()], lr=3e-3)
+    optimizer = torch.optim.Adam([*loss.parameters(), *metric.parameters()], lr=3e-3)
     buffer = ReplayBuffer(storage=LazyTensorStorage(64), batch_size=32)
     buffer.extend(transitions(64, discrete=kind == "dqn"))
     before, slow = metric(buffer.sample())["transition_loss"], rep.slow_encoders["ema"].network.weight.clone()
     for _ in range(30):
         batch = metric.encode(buffer.sample())
         losses = {**loss(batch), **metric(batch)}
-        optimiser.zero_grad()
+        optimizer.zero_grad()
         sum(value for name, value in losses.items() if name.startswith("loss")).backward()
-        optimiser.step()
+        optimizer.step()
         updater.step()
         metric.follow()
     assert metric(buffer.sample())["transition_loss"] < before

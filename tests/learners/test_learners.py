@@ -17,7 +17,7 @@ from pamd.learners import LEARNERS, Learner, LearnerConfig, LearnerPart, Step
 from pamd.learners.critic import Critic, critic_loss
 from pamd.learners.drqv2 import DrqV2, DrqV2Config
 from pamd.learners.returns import bootstrapped
-from pamd.optimisation import adam, descend
+from pamd.optimization import adam, descend
 from pamd.types import Loss, NStep
 
 
@@ -151,7 +151,7 @@ class Ddpg(Learner[DdpgConfig]):
         self.critic = Critic(encoder.latent_dim, action_dim, config.hidden)
         self.actor = nn.Linear(encoder.feature_dim, action_dim)
 
-    def make_optimisers(self) -> dict[str, torch.optim.Optimizer]:
+    def make_optimizers(self) -> dict[str, torch.optim.Optimizer]:
         return {"actor": adam(self.actor.parameters(), self.config.learning_rate)}
 
     def critic_parameters(self) -> Iterable[nn.Parameter]:
@@ -171,7 +171,7 @@ class Ddpg(Learner[DdpgConfig]):
     def improve(self, latents: Any, step: Step, generator: torch.Generator) -> list[Any]:
         loss = -self.value(latents.fixed_features, latents.actor_z).mean()
         actor = Loss(loss, {"actor_loss": loss.detach()})
-        descend([actor], [self.optimisers["actor"]])
+        descend([actor], [self.optimizers["actor"]])
         return [actor]
 
     def follow(self, step: Step) -> None:

@@ -18,7 +18,7 @@ from pamd import published
 from pamd.cli.main import main
 from pamd.errors import RunError
 from pamd.report import page, videos
-from pamd.report.figure import colour
+from pamd.report.figure import color
 from pamd.training import Runtime
 from pamd.training import train as train_run
 
@@ -214,13 +214,13 @@ def test_bad_words_get_one_clear_line(
     assert not (tmp_path / "report").exists()
 
 
-def test_a_method_has_its_colour_whatever_its_variant(tmp_path: Path) -> None:
+def test_a_method_has_its_color_whatever_its_variant(tmp_path: Path) -> None:
     for variant in range(6):
         write_run(tmp_path / "runs", "simsr+pamd", 0, method__latent_dim=10 + variant)
     write_run(tmp_path / "runs", "dbc-det")
     found = data(page.build([tmp_path / "runs"], tmp_path / "out"))["methods"]
-    looks = {method["label"]: (method["colour"], method["dashes"]) for method in found}
+    looks = {method["label"]: (method["color"], method["dashes"]) for method in found}
     assert len(set(looks.values())) == 7
-    assert looks["dbc-det"] == (colour("dbc-det"), "")
-    assert looks["simsr+pamd (method.latent_dim=10)"] == (colour("simsr+pamd"), "")
-    assert looks["simsr+pamd (method.latent_dim=11)"][0] == colour("simsr+pamd")
+    assert looks["dbc-det"] == (color("dbc-det"), "")
+    assert looks["simsr+pamd (method.latent_dim=10)"] == (color("simsr+pamd"), "")
+    assert looks["simsr+pamd (method.latent_dim=11)"][0] == color("simsr+pamd")

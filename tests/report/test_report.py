@@ -10,7 +10,7 @@ from tests.report.runs import write_first_layout as write_run
 
 from pamd.errors import RunError
 from pamd.report import learning_curves, load_run
-from pamd.report.figure import colour
+from pamd.report.figure import color
 
 
 def test_a_curve_reads_what_the_run_wrote_and_leaves_out_a_half_written_line(tmp_path: Path) -> None:
@@ -39,6 +39,6 @@ def test_figures_are_written_as_svg_and_png(tmp_path: Path) -> None:
     assert "random play (1)" in written[0].read_text() or written[0].stat().st_size > 5000
 
 
-def test_a_method_has_one_colour() -> None:
-    assert colour("simsr+pamd") != colour("simsr")
-    assert colour("mico+pamd-block") == colour("mico+pamd-block")
+def test_a_method_has_one_color() -> None:
+    assert color("simsr+pamd") != color("simsr")
+    assert color("mico+pamd-block") == color("mico+pamd-block")

@@ -208,7 +208,7 @@ def test_statistics_tables_by_hand(sweep: Path) -> None:
     assert walker["seeds needed"] == "—"
 
 
-def test_what_cannot_be_normalised_is_not_aggregated(tmp_path: Path) -> None:
+def test_what_cannot_be_normalized_is_not_aggregated(tmp_path: Path) -> None:
     write_run(tmp_path, env__task="toy")
     write_run(tmp_path, "dbc-det+pamd", env__task="toy")
     found = compared(tmp_path)

@@ -134,6 +134,6 @@ def test_what_cannot_be_is_refused() -> None:
         make(ball_radius="reward")
     method = pamd.method("simsr+pamd", latent_dim=D, latent_space="ball")
     with pytest.raises(ConfigError, match=r"requires a fixed method\.ball_radius"):
-        pamd.Representation(method, encoder=nn.Linear(5, D), action_dim=3, normalised=True)
+        pamd.Representation(method, encoder=nn.Linear(5, D), action_dim=3, normalized=True)
     fixed = pamd.method("simsr+pamd", latent_dim=D, latent_space="ball", ball_radius=2.0)
-    assert pamd.Representation(fixed, encoder=nn.Linear(5, D), action_dim=3, normalised=True).encoder.longest() == 2.0
+    assert pamd.Representation(fixed, encoder=nn.Linear(5, D), action_dim=3, normalized=True).encoder.longest() == 2.0

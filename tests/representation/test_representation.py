@@ -106,7 +106,7 @@ def test_the_latent_space_is_added_or_declared(space: Any) -> None:
     else:
         torch.testing.assert_close(z.mean(-1), torch.zeros(len(z)), atol=1e-5, rtol=0)
     encoder = plain_encoder()
-    declared = pamd.Representation(method, encoder=encoder, action_dim=3, normalised=True)
+    declared = pamd.Representation(method, encoder=encoder, action_dim=3, normalized=True)
     torch.testing.assert_close(declared.encode(obs), encoder(obs))
     assert declared.encoder.longest() == (1.0 if space == "sphere" else float("inf"))
 

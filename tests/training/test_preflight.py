@@ -60,7 +60,7 @@ def test_the_forecast_of_a_checkpoint_is_its_size(method: str, settings: tuple[s
     shape = least_shape(config.env)
     agent = Agent(config.agent, observation_shape=shape, action_dim=preflight.ACTIONS, seed=0)
     weights = sum(t.numel() * t.element_size() for t in agent.nets.state_dict().values())
-    stepped = [p for o in agent.optimisers.values() for group in o.param_groups for p in group["params"]]
+    stepped = [p for o in agent.optimizers.values() for group in o.param_groups for p in group["params"]]
     assert run_needs(config).memory["checkpoints"] == weights + 2 * sum(p.numel() * 4 for p in stepped)
 
 

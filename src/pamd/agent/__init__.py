@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pamd.agent.agent import Agent, Parts, build_parts
 from pamd.agent.config import AgentConfig, EncoderPart, Precision, Schedule
-from pamd.agent.optimisers import stepped_parameters
+from pamd.agent.optimizers import stepped_parameters
 
 __all__ = [
     "Agent",

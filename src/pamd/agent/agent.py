@@ -12,12 +12,12 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from pamd.agent.config import AgentConfig
-from pamd.agent.optimisers import make_optimisers
-from pamd.draws import fitting_state, seeded
+from pamd.agent.optimizers import make_optimizers
 from pamd.errors import CheckpointError, DtypeError, ShapeError
 from pamd.learners import Learner, Step
-from pamd.optimisation import descend, load_optimiser
+from pamd.optimization import descend, load_optimizer
 from pamd.representation import CachedLatents, LatentEncoder, Representation
+from pamd.rng import fitting_state, seeded
 from pamd.types import Batch, Extras, Loss
 
 __all__ = ["Agent", "Parts", "build_parts"]
@@ -77,7 +77,7 @@ class Agent:
         self.generator = seeded(seed, self.device)
         augmentation = config.learner.options.augmentation
         self.augment = augmentation.cls(augmentation.options)
-        self.optimisers = make_optimisers(config, self.learner, self.representation, self.isolated)
+        self.optimizers = make_optimizers(config, self.learner, self.representation, self.isolated)
 
     @property
     def measured(self) -> Representation:
@@ -167,7 +167,7 @@ class Agent:
         return metric
 
     def _step(self, losses: list[Loss], *names: str) -> None:
-        descend(losses, [self.optimisers[name] for name in names if name in self.optimisers])
+        descend(losses, [self.optimizers[name] for name in names if name in self.optimizers])
 
     @staticmethod
     def _cache(representation: Representation, batch: Batch) -> CachedLatents:
@@ -203,9 +203,9 @@ class Agent:
     def tensors(self) -> dict[str, Tensor]:
         """Return the whole state as a flat dict: weights, optimizer states, generator and update count."""
         state = {f"nets.{name}": value for name, value in self.nets.state_dict().items()}
-        for key, optimiser in self.optimisers.items():
-            for index, entry in optimiser.state_dict()["state"].items():
-                state |= {f"optimisers.{key}.{index}.{name}": value for name, value in entry.items()}
+        for key, optimizer in self.optimizers.items():
+            for index, entry in optimizer.state_dict()["state"].items():
+                state |= {f"optimizers.{key}.{index}.{name}": value for name, value in entry.items()}
         return {**state, "generator": self.generator.get_state(), "updates": torch.tensor(self.updates)}
 
     def load(self, tensors: Mapping[str, Tensor]) -> None:
@@ -214,10 +214,10 @@ class Agent:
             tensors = {**tensors, "generator": fitting_state(tensors["generator"], self.generator)}
         expected = {f"nets.{name}": tensor for name, tensor in self.nets.state_dict().items()}
         expected |= {"generator": self.generator.get_state(), "updates": torch.tensor(self.updates)}
-        _check_fit(expected, {name: value for name, value in tensors.items() if not name.startswith("optimisers.")})
+        _check_fit(expected, {name: value for name, value in tensors.items() if not name.startswith("optimizers.")})
         self.nets.load_state_dict({k[5:]: tensors[k] for k in expected if k.startswith("nets.")})
-        for key, optimiser in self.optimisers.items():
-            load_optimiser(optimiser, {k: v for k, v in tensors.items() if k.startswith(f"optimisers.{key}.")})
+        for key, optimizer in self.optimizers.items():
+            load_optimizer(optimizer, {k: v for k, v in tensors.items() if k.startswith(f"optimizers.{key}.")})
         self.generator.set_state(tensors["generator"].cpu())
         self.updates = int(tensors["updates"])
 

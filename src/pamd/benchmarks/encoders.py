@@ -19,7 +19,7 @@ from pamd.benchmarks.measure import Options
 from pamd.encoders import encoder
 from pamd.envs import make_env
 from pamd.envs.wrappers import averaged
-from pamd.optimisation import adam
+from pamd.optimization import adam
 from pamd.table import Table
 
 __all__ = ["SETTINGS", "TASKS", "Screened", "measure"]
@@ -119,14 +119,14 @@ def screen(seen: Seen, setting: Screened, seed: int, seconds: float = SECONDS) -
         options = {"filters": setting.filters, "strides": setting.strides, "reads": setting.reads}
         head = nn.Sequential(nn.LayerNorm(LATENT), nn.Linear(LATENT, 256), nn.ReLU(), nn.Linear(256, states.shape[1]))
         net = nn.Sequential(encoder("conv", observation_shape=shape, latent_dim=LATENT, **options), head)
-    optimiser, draw = adam(net.parameters(), setting.learning_rate), torch.Generator().manual_seed(seed)
+    optimizer, draw = adam(net.parameters(), setting.learning_rate), torch.Generator().manual_seed(seed)
     known, used, steps = len(obs) - HELD_OUT, 0.0, 0
     while used < seconds:
         rows = torch.randint(0, known, (setting.batch,), generator=draw)
         start = time.process_time()
-        optimiser.zero_grad()
+        optimizer.zero_grad()
         (net(obs[rows]) - states[rows]).square().mean().backward()
-        optimiser.step()
+        optimizer.step()
         used, steps = used + time.process_time() - start, steps + 1
     with torch.no_grad():
         return float((net(obs[known:]) - states[known:]).square().mean()), steps

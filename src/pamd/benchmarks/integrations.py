@@ -17,7 +17,7 @@ from torch.nn import functional as F
 
 from pamd.benchmarks.measure import Options, interleave, milliseconds, ratio
 from pamd.benchmarks.other_libraries import make_updates
-from pamd.optimisation import adam
+from pamd.optimization import adam
 from pamd.table import Table
 
 __all__ = ["Frames", "make_model", "measure", "parts_alone"]
@@ -151,13 +151,13 @@ def parts_alone(model: Any) -> dict[str, Callable[[], object]]:
     z, z_next = (F.normalize(torch.randn(count, representation.method.latent_dim, generator=draw)) for _ in range(2))
     action = torch.rand(count, representation.action_dim, generator=draw)
     transition, distance = representation.transition, representation.distance
-    optimisers = {part: adam(part.parameters(), 1e-4) for part in (transition, distance)}
+    optimizers = {part: adam(part.parameters(), 1e-4) for part in (transition, distance)}
     z.requires_grad_()
 
     def step(part: torch.nn.Module, loss: Tensor) -> None:
-        optimisers[part].zero_grad()
+        optimizers[part].zero_grad()
         loss.backward()
-        optimisers[part].step()
+        optimizers[part].step()
 
     def learn_distance() -> None:
         with torch.no_grad():

@@ -21,7 +21,7 @@ from pamd.benchmarks.dense import DensePamd
 from pamd.distances.pamd import Pamd
 from pamd.learners import Step
 from pamd.learners.sac import Sac
-from pamd.optimisation import follow
+from pamd.optimization import follow
 from pamd.representation import LatentEncoder, Representation
 from pamd.types import Batch, Loss
 
@@ -41,7 +41,7 @@ class NaiveAgent:
         _channels_first(representation, learner)
         self.generator = torch.Generator()
         self.generator.set_state(agent.generator.get_state())
-        self.optimisers = _optimisers(agent, self.nets)
+        self.optimizers = _optimizers(agent, self.nets)
         self.distance: Any = representation.distance
         if isinstance(self.distance, Pamd):
             self.distance = DensePamd(self.distance)
@@ -100,12 +100,12 @@ class NaiveAgent:
         return _Passes(self.representation, batch)
 
     def _step(self, losses: list[Loss], *names: str) -> None:
-        optimisers = [self.optimisers[name] for name in names if name in self.optimisers]
-        for optimiser in optimisers:
-            optimiser.zero_grad()
+        optimizers = [self.optimizers[name] for name in names if name in self.optimizers]
+        for optimizer in optimizers:
+            optimizer.zero_grad()
         torch.stack([loss.value for loss in losses]).sum().backward()
-        for optimiser in optimisers:
-            optimiser.step()
+        for optimizer in optimizers:
+            optimizer.step()
 
 
 class _Passes:
@@ -186,13 +186,13 @@ def _reorder_heads(representation: Representation, learner: Sac, back: bool) -> 
         head.weight.data = split.transpose(1, 2).flatten(1).contiguous()
 
 
-def _optimisers(agent: Agent, nets: nn.Module) -> dict[str, torch.optim.Adam]:
+def _optimizers(agent: Agent, nets: nn.Module) -> dict[str, torch.optim.Adam]:
     """Make the agent's optimizers for the copied networks, without fused updates."""
     names = {id(p): name for name, p in agent.nets.named_parameters()}
     by_name = dict(nets.named_parameters())
     made = {}
-    for key, optimiser in agent.optimisers.items():
-        (group,) = optimiser.param_groups
+    for key, optimizer in agent.optimizers.items():
+        (group,) = optimizer.param_groups
         parameters = [by_name[names[id(p)]] for p in group["params"]]
         options = {name: group[name] for name in ("lr", "betas", "weight_decay")}
         made[key] = torch.optim.Adam(parameters, **options, foreach=False)

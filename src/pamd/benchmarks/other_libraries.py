@@ -53,14 +53,14 @@ def _torchrl() -> Updates:
         rep, targets = _representation(), SoftUpdate(dqn, tau=0.005)
         metric = MetricLoss(rep, beside=[dqn])
         trained = metric if with_metric else rep.encoder
-        optimiser = torch.optim.Adam([*dqn.parameters(), *(p for p in trained.parameters() if p.requires_grad)])
+        optimizer = torch.optim.Adam([*dqn.parameters(), *(p for p in trained.parameters() if p.requires_grad)])
 
         def update() -> None:
             encoded = metric.encode(batch.clone(False))
             losses = {**dqn(encoded), **(metric(encoded) if with_metric else {})}
-            optimiser.zero_grad()
+            optimizer.zero_grad()
             sum(loss for name, loss in losses.items() if name.startswith("loss")).backward()
-            optimiser.step()
+            optimizer.step()
             targets.step()
             metric.follow()
 
@@ -114,12 +114,12 @@ def _metric_learning() -> Updates:
     def make(distance: Any) -> Callable[[], object]:
         encoder = _representation().encoder
         loss = losses.TripletMarginLoss(distance=distance)
-        optimiser = torch.optim.Adam([p for m in (encoder, distance) for p in m.parameters() if p.requires_grad])
+        optimizer = torch.optim.Adam([p for m in (encoder, distance) for p in m.parameters() if p.requires_grad])
 
         def update() -> None:
-            optimiser.zero_grad()
+            optimizer.zero_grad()
             loss(encoder(pictures), labels).backward()
-            optimiser.step()
+            optimizer.step()
 
         return update
 

@@ -135,7 +135,7 @@ def _draw(readings: list[dict[str, Any]], path: Path) -> None:
         axis.plot([reading["decisions"] for reading in readings], [reading[key] for reading in readings])
         axis.set_ylabel(title)
         axis.set_ylim(0, 1.15 * max(reading[key] for reading in readings))
-        axis.axvline(WARM * readings[-1]["decisions"], color="grey", linestyle=":")
+        axis.axvline(WARM * readings[-1]["decisions"], color="gray", linestyle=":")
     axis.set_xlabel("decisions")
     path.parent.mkdir(parents=True, exist_ok=True)
     figure.savefig(path, dpi=100)

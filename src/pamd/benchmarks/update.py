@@ -131,16 +131,16 @@ def make_head_update(distance: Distance[Any], batch: int) -> Callable[[], None]:
     draw = torch.Generator().manual_seed(0)
     latents = [torch.randn(batch, distance.latent_dim, generator=draw) for _ in range(4)]
     target = torch.rand(batch, generator=draw)
-    optimiser = torch.optim.Adam(distance.parameters(), fused=True)
+    optimizer = torch.optim.Adam(distance.parameters(), fused=True)
 
     def run() -> None:
         with torch.no_grad():
             full_target = target + 0.99 * distance(latents[2], latents[3])
         z, z_prime = (x.detach().requires_grad_() for x in latents[:2])
         value, penalty, _ = distance.measure(z, z_prime, draw)
-        optimiser.zero_grad()
+        optimizer.zero_grad()
         ((value - full_target).square().mean() + penalty).backward()
-        optimiser.step()
+        optimizer.step()
 
     return run
 

@@ -20,7 +20,7 @@ _REFRESH, _LINES = 1.0, 60.0
 _ROWS = 40
 """The maximum number of rows in the live table. Further runs are only counted."""
 _ORDER = ("running", "failed", "interrupted", "waiting", "finished")
-_COLOURS = {"running": "cyan", "failed": "red", "interrupted": "yellow", "finished": "green"}
+_COLORS = {"running": "cyan", "failed": "red", "interrupted": "yellow", "finished": "green"}
 
 
 class Board:
@@ -81,7 +81,7 @@ class Board:
         for run in shown:
             done, last, left = self._progress(run, now)
             again = f" ({run.attempts})" if run.attempts > 1 else ""
-            state = Text(f"{run.state}{again}", _COLOURS.get(run.state, ""))
+            state = Text(f"{run.state}{again}", _COLORS.get(run.state, ""))
             table.add_row(_name(run), state, done, last, left)
         return table
 

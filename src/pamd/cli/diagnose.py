@@ -97,7 +97,7 @@ def latents(
 
     def compute(progress: Steps, _: bool) -> Any:
         return diagnostics.latents(
-            run, states=states, episodes=episodes, neighbours=neighbors, seed=seed, progress=progress
+            run, states=states, episodes=episodes, neighbors=neighbors, seed=seed, progress=progress
         )
 
     _run(compute, place, None)

@@ -26,7 +26,7 @@ RENAMED = {
     "steps": "decisions",
     "env-steps": "decisions",
     "agent": "method",
-    "neighbours": "neighbors",
+    "neighbors": "neighbors",
 }
 """Option names of earlier versions and other packages, and their names here. They are used to suggest corrections."""
 

@@ -76,7 +76,7 @@ def sweep(
     """
     if not (tasks and methods and seeds):
         raise ConfigError("sweep: --tasks, --methods and --seeds must each have at least one value")
-    labelled = [
+    labeled = [
         (method, configure(task, method, seed=seed, settings=set_, **options.given))
         for seed in seeds
         for task in tasks
@@ -85,14 +85,14 @@ def sweep(
     for task in tasks:
         # Only the simulator knows all task names. A misspelled name must fail before the first run starts.
         make_task(EnvConfig(task)).close()
-    planned, forecast = plan_jobs(labelled, runs, execution)
+    planned, forecast = plan_jobs(labeled, runs, execution)
     print_plan(planned, forecast)
     if plan:
         return 0
     return print_summary(run_jobs(planned, execution, forecast))
 
 
-def plan_jobs(labelled: Sequence[tuple[str, TrainConfig]], runs: Path, execution: Execution) -> tuple[list[Job], Plan]:
+def plan_jobs(labeled: Sequence[tuple[str, TrainConfig]], runs: Path, execution: Execution) -> tuple[list[Job], Plan]:
     """Return the jobs, each with its share of the threads, and a forecast of time, memory and disk."""
     backend, resources = BACKENDS.get(execution.backend), execution.resources
     if execution.retries < 0:
@@ -104,7 +104,7 @@ def plan_jobs(labelled: Sequence[tuple[str, TrainConfig]], runs: Path, execution
     check_directory(runs, "--runs")
     if execution.backend == "local":
         device_of(execution.device)  # Report an unusable device once, not once per run.
-    planned = jobs(labelled, runs)
+    planned = jobs(labeled, runs)
     workers, threads = backend.share(resources, len(planned))
     runtime = Runtime(device=execution.device, threads=threads, video=execution.video, tensorboard=False)
     planned = [replace(job, config=replace(job.config, runtime=runtime)) for job in planned]

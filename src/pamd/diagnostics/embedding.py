@@ -195,13 +195,13 @@ def embed(
     left, right = (torch.as_tensor(pairs[:, side].copy()) for side in (0, 1))
     target = torch.as_tensor(D, dtype=torch.float32)[left, right]
     if learned:
-        optimiser = torch.optim.Adam(learned, lr=learning_rate, fused=True)
+        optimizer = torch.optim.Adam(learned, lr=learning_rate, fused=True)
         for _ in range(steps):
             value = distance(table[left], table[right])
             loss = F.mse_loss(value, target if value.ndim == 1 else target[:, None].expand_as(value))
-            optimiser.zero_grad()
+            optimizer.zero_grad()
             loss.backward()
-            optimiser.step()
+            optimizer.step()
     with torch.no_grad():
         found = distance.all_pairs(table).numpy().astype(np.float64)
     return np.asarray((found + found.T) / 2)

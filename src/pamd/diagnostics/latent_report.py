@@ -41,7 +41,7 @@ class LatentReport:
     """[N, d]"""
     distances: dict[str, Array]
     """comparison -> [N, N]"""
-    neighbours: dict[str, NDArray[np.int64]]
+    neighbors: dict[str, NDArray[np.int64]]
     """comparison -> [N, k]"""
     queries: NDArray[np.int64]
     """[Q]: the states for which neighbors are shown"""
@@ -61,7 +61,7 @@ def latents(
     *,
     states: int = 400,
     episodes: int = 4,
-    neighbours: int = 4,
+    neighbors: int = 4,
     queries: int = 5,
     seed: int = 0,
     second_view: SecondView | None = None,
@@ -81,9 +81,9 @@ def latents(
     with torch.no_grad():
         measured = {name: _symmetric(d.all_pairs(z).numpy().astype(np.float64)) for name, d in comparators.items()}
     if seen.simulator is not None:
-        measured["state"] = pairings.standardised_l2(seen.simulator)
+        measured["state"] = pairings.standardized_l2(seen.simulator)
     close = _close_in_time(seen)
-    near = {name: nearest_rows(matrix, neighbours, close) for name, matrix in measured.items()}
+    near = {name: nearest_rows(matrix, neighbors, close) for name, matrix in measured.items()}
     flat = z.numpy().astype(np.float64)
     factors: dict[str, float] = {}
     with torch.no_grad():
@@ -101,7 +101,7 @@ def latents(
         states=seen,
         latents=flat,
         distances=measured,
-        neighbours=near,
+        neighbors=near,
         queries=np.linspace(0, len(seen) - 1, queries + 2).round().astype(np.int64)[1:-1],
         correlations=_correlations(measured, seen),
         agreement={name: pairings.overlap(near[name], near["state"]) for name in near} if "state" in near else {},

@@ -51,7 +51,7 @@ def least_distortions(
     if weights[0]:
         # At the same learning rate, a network changes more than a table.
         groups.append({"params": list(weights[0].values()), "lr": learning_rate / 10})
-    optimiser = torch.optim.Adam(groups, lr=learning_rate, fused=True)
+    optimizer = torch.optim.Adam(groups, lr=learning_rate, fused=True)
     measure = vmap(lambda parameters, z, z_prime: functional_call(heads[0], parameters, (z, z_prime)))
     rows, best = torch.arange(len(spaces))[:, None], torch.full((len(metrics),), float("inf"))
     for step in range(steps):
@@ -61,16 +61,16 @@ def least_distortions(
             best = torch.minimum(best, _distortion(ratio.detach()).view(-1, seeds).amin(1))
             if bool((best <= within).all()):
                 break
-        optimiser.zero_grad()
+        optimizer.zero_grad()
         _loss(ratio, step / steps).backward()
-        optimiser.step()
+        optimizer.step()
     return np.asarray(best.numpy(), dtype=np.float64)
 
 
 def _scaled(D: Array, latent_dim: int) -> Tensor:
     """Return points [S, d] whose Euclidean distances approximate D [S, S], by classical multidimensional scaling."""
-    centre = np.eye(len(D)) - 1 / len(D)
-    values, vectors = np.linalg.eigh(-centre @ D**2 @ centre / 2)
+    center = np.eye(len(D)) - 1 / len(D)
+    values, vectors = np.linalg.eigh(-center @ D**2 @ center / 2)
     points = vectors[:, ::-1] * np.sqrt(np.maximum(values[::-1], 0))
     filled = np.zeros((len(D), max(latent_dim, len(D))))
     filled[:, : len(D)] = points

@@ -7,12 +7,12 @@ from numpy.typing import NDArray
 
 from pamd.errors import ConfigError
 
-__all__ = ["classical_mds", "nearest_rows", "overlap", "pca", "standardised_l2"]
+__all__ = ["classical_mds", "nearest_rows", "overlap", "pca", "standardized_l2"]
 
 Array = NDArray[np.float64]
 
 
-def standardised_l2(states: Array) -> Array:
+def standardized_l2(states: Array) -> Array:
     """Return Euclidean distances after dividing each coordinate by its standard deviation. Constant ones are ignored.
 
     states: [N, S] -> [N, N].
@@ -38,8 +38,8 @@ def overlap(one: NDArray[np.int64], other: NDArray[np.int64]) -> float:
 
 def pca(latents: Array) -> tuple[Array, Array]:
     """Return the first two principal coordinates [N, 2] and their shares of variance [2]. latents: [N, d]."""
-    centred = latents - latents.mean(0)
-    left, scale, _ = np.linalg.svd(centred, full_matrices=False)
+    centerd = latents - latents.mean(0)
+    left, scale, _ = np.linalg.svd(centerd, full_matrices=False)
     total = (scale**2).sum()
     share = scale[:2] ** 2 / total if total > 0 else np.zeros(2)
     return _two_columns(left[:, :2] * scale[:2]), _padded(share)

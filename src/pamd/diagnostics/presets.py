@@ -10,7 +10,7 @@ from pamd.diagnostics.source import Drawn
 from pamd.diagnostics.transitions import Rewards
 from pamd.envs import EnvConfig
 from pamd.errors import ConfigError
-from pamd.initialisation import Initialisation
+from pamd.initialization import Initialization
 
 __all__ = ["COLLECTED", "PRESETS", "SEEDS", "ResidualSettings"]
 
@@ -28,7 +28,7 @@ class ResidualSettings:
     """The stride of each convolution."""
     encoder: Literal["random", "run"] = "random"
     """The initial weights of the encoder: random, or those of the run. A frozen encoder keeps them."""
-    encoder_init: Initialisation = "orthogonal"
+    encoder_init: Initialization = "orthogonal"
     """The initialization of random weights."""
     transitions: int | None = 32
     """The number of replay transitions to use; None uses all."""
@@ -57,7 +57,7 @@ class ResidualSettings:
         check_positive(what, learning_rate=self.learning_rate, tau=self.tau, points=self.points, pairs=self.pairs)
         check_choice(what, "drawn", self.drawn, get_args(Drawn))
         check_choice(what, "rewards", self.rewards, get_args(Rewards))
-        check_choice(what, "encoder_init", self.encoder_init, get_args(Initialisation))
+        check_choice(what, "encoder_init", self.encoder_init, get_args(Initialization))
         check_choice(what, "encoder", self.encoder, ("random", "run"))
         if not 0 <= self.gamma < 1 or self.tau > 1:
             raise ConfigError(f"{what}: gamma must lie in [0, 1) and tau in (0, 1], got {self.gamma} and {self.tau}")

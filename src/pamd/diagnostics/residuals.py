@@ -24,7 +24,7 @@ from pamd.distances import Distance
 from pamd.encoders import encoder as make_encoder
 from pamd.errors import ConfigError, ShapeError, UnknownNameError
 from pamd.operators import Operator, operator
-from pamd.optimisation import follow
+from pamd.optimization import follow
 from pamd.representation import LatentEncoder
 from pamd.training import load
 from pamd.types import Latents, Pairs
@@ -149,7 +149,7 @@ class _Experiment:
         slow = copy.deepcopy(distance).requires_grad_(False)
         encode: Encode = self.data.live(encoder) if trainable else self.data.fixed(encoder)
         learned = [*distance.parameters(), *(encoder.parameters() if trainable else ())]
-        optimiser = torch.optim.Adam(learned, lr=settings.learning_rate, fused=True) if learned else None
+        optimizer = torch.optim.Adam(learned, lr=settings.learning_rate, fused=True) if learned else None
         rng, generator = np.random.default_rng(seed), torch.Generator().manual_seed(seed)
         name: Literal["frozen", "trainable"] = "trainable" if trainable else "frozen"
         curve = Curve(head.distance, name, seed, [], [], [])
@@ -157,7 +157,7 @@ class _Experiment:
         batch = min(settings.batch, len(self.data))
         for step in range(settings.steps + 1):
             measured = step % every == 0 or step == settings.steps
-            if optimiser is None and not measured:
+            if optimizer is None and not measured:
                 continue
             rows = torch.as_tensor(rng.integers(0, len(self.data), batch))
             loss = self._loss(encode(rows), Pairs.permutation(batch, generator), distance, slow)[0]
@@ -166,11 +166,11 @@ class _Experiment:
                 curve.batch_loss.append(float(loss.detach()))
                 progress(f"{head.distance}, {name} encoder, seed {seed}", step, settings.steps)
             # Some distances ignore their latents, so their loss has no gradient.
-            if step == settings.steps or optimiser is None or not loss.requires_grad:
+            if step == settings.steps or optimizer is None or not loss.requires_grad:
                 continue
-            optimiser.zero_grad()
+            optimizer.zero_grad()
             loss.backward()
-            optimiser.step()
+            optimizer.step()
             follow(slow, distance, settings.tau)
         return curve
 

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from pamd.distances.base import DISTANCES
-from pamd.distances.pamd import PredictedForm, symmetrise
+from pamd.distances.pamd import PredictedForm, symmetrize
 from pamd.distances.quadratic import PairConditionedConfig
 from pamd.errors import ConfigError
 
@@ -47,6 +47,6 @@ class PamdBlock(PredictedForm[BlockConfig]):
         return replace(config, block=nearest)
 
     def _metric(self, z: Tensor, z_prime: Tensor) -> Tensor:
-        G_k = symmetrise(self.factors(z, z_prime), self.factors(z_prime, z))  # [P, K, b, b]
+        G_k = symmetrize(self.factors(z, z_prime), self.factors(z_prime, z))  # [P, K, b, b]
         place = torch.eye(self.blocks, dtype=G_k.dtype, device=G_k.device)
         return torch.einsum("pkij,kl->pkilj", G_k, place).flatten(3, 4).flatten(1, 2)

@@ -33,10 +33,10 @@ __all__ = [
     "auxiliary_term",
     "cholesky_factor",
     "guarded_root",
-    "normalise_trace",
+    "normalize_trace",
     "plugin_distance",
     "predicted_form",
-    "symmetrise",
+    "symmetrize",
     "triangular_form",
 ]
 
@@ -54,7 +54,7 @@ def cholesky_factor(outputs: Tensor, epsilon: float) -> Tensor:
     return L.tril(-1) + torch.diag_embed(diagonal)
 
 
-def symmetrise(L: Tensor, L_swapped: Tensor) -> Tensor:
+def symmetrize(L: Tensor, L_swapped: Tensor) -> Tensor:
     """Return G [..., d, d] from L(z, z') and L(z', z)."""
     return L @ L.mT + L_swapped @ L_swapped.mT  # eq:symmetrize
 
@@ -64,7 +64,7 @@ def add_ridge(G: Tensor, ridge: float) -> Tensor:
     return G + ridge * torch.eye(G.shape[-1], dtype=G.dtype, device=G.device)  # eq:ridge
 
 
-def normalise_trace(G_bar: Tensor, epsilon: float, detached: bool = False, trace: float = 1.0) -> Tensor:
+def normalize_trace(G_bar: Tensor, epsilon: float, detached: bool = False, trace: float = 1.0) -> Tensor:
     """Return G_tilde [P, d, d] with trace `trace` (1 in the paper) up to epsilon. `detached` detaches the divisor."""
     divisor = G_bar.diagonal(dim1=-2, dim2=-1).sum(-1)[:, None, None] + epsilon
     return trace * G_bar / (divisor.detach() if detached else divisor)  # eq:trace_norm
@@ -111,7 +111,7 @@ class QuadraticForm(Distance[QuadraticT]):
     def matrix(self, z: Tensor, z_prime: Tensor) -> Tensor:
         """Return G_tilde of each pair before the scale (G_bar if not trace_normalised). [P, d], [P, d] -> [P, d, d]."""
         z, z_prime = self._checked(z, z_prime, paired=True)
-        return self._normalised(add_ridge(self._metric(z, z_prime), self._ridge)).to(z.dtype)
+        return self._normalized(add_ridge(self._metric(z, z_prime), self._ridge)).to(z.dtype)
 
     def textbook(self, z: Tensor, z_prime: Tensor) -> tuple[Tensor, Tensor]:
         """Compute the values [P] and the exact auxiliary term [] with the equations above. z, z_prime: [P, d].
@@ -121,8 +121,8 @@ class QuadraticForm(Distance[QuadraticT]):
         z, z_prime = self._checked(z, z_prime, paired=True)
         c = self.config
         G_bar = add_ridge(self._metric(z, z_prime), self._ridge)
-        value = plugin_distance(_displacement(z, z_prime), self._normalised(G_bar), c.root_epsilon, c.root)
-        G_tilde = normalise_trace(G_bar, c.trace_epsilon)
+        value = plugin_distance(_displacement(z, z_prime), self._normalized(G_bar), c.root_epsilon, c.root)
+        G_tilde = normalize_trace(G_bar, c.trace_epsilon)
         return self._scaled(value).to(z.dtype), auxiliary_term(G_tilde, c.aux_weight, c.aux_norm)
 
     def bounds(self, z: Tensor, z_prime: Tensor) -> tuple[Tensor, Tensor]:
@@ -214,11 +214,11 @@ class QuadraticForm(Distance[QuadraticT]):
         divisor = divisor if self._trace == 1 else divisor / self._trace
         return divisor.detach() if self.config.trace_detached else divisor
 
-    def _normalised(self, G_bar: Tensor) -> Tensor:
+    def _normalized(self, G_bar: Tensor) -> Tensor:
         c = self.config
         if not c.trace_normalised:
             return G_bar
-        return normalise_trace(G_bar, c.trace_epsilon, c.trace_detached, self._trace)
+        return normalize_trace(G_bar, c.trace_epsilon, c.trace_detached, self._trace)
 
 
 class PredictedForm(QuadraticForm[PairT]):
@@ -275,7 +275,7 @@ class Pamd(PredictedForm[PairConditionedConfig]):
         return self.factors(z, z_prime).squeeze(1)
 
     def _metric(self, z: Tensor, z_prime: Tensor) -> Tensor:
-        return symmetrise(self.factor(z, z_prime), self.factor(z_prime, z))
+        return symmetrize(self.factor(z, z_prime), self.factor(z_prime, z))
 
 
 def predicted_form(hidden: Tensor, weight: Tensor, bias: Tensor, delta: Tensor, epsilon: float, rows: Tensor) -> Form:

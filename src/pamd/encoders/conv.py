@@ -13,7 +13,7 @@ from pamd.config import check_choice, check_positive, check_whole
 from pamd.encoders.base import ENCODERS, Encoder
 from pamd.encoders.convolve import convolve
 from pamd.errors import ConfigError, ShapeError
-from pamd.initialisation import Initialisation, initialise
+from pamd.initialization import Initialization, initialize
 
 __all__ = ["Conv", "ConvConfig", "Reads", "as_pixels"]
 
@@ -33,7 +33,7 @@ class ConvConfig:
     """Number of channels of every layer."""
     strides: tuple[int, ...] = (2, 1, 1, 1)
     """Stride of each layer. The number of strides is the depth."""
-    init: Initialisation = "orthogonal"
+    init: Initialization = "orthogonal"
     """How the weights are initialized."""
     reads: Reads = "frames"
     """"differences": the first layer reads the newest frame and the difference between each frame and the one before,
@@ -41,7 +41,7 @@ class ConvConfig:
 
     def __post_init__(self) -> None:
         check_positive("encoder 'conv'", filters=self.filters)
-        check_choice("encoder 'conv'", "init", self.init, get_args(Initialisation))
+        check_choice("encoder 'conv'", "init", self.init, get_args(Initialization))
         check_choice("encoder 'conv'", "reads", self.reads, get_args(Reads))
         if not self.strides:
             raise ConfigError("encoder 'conv': strides must name at least one layer, got ()")
@@ -92,11 +92,11 @@ class Conv(Encoder[ConvConfig]):
         )
         self.feature_dim = config.filters * _sides(height, config.strides)[-1] * _sides(width, config.strides)[-1]
         if config.init == "orthogonal":
-            initialise(self)
+            initialize(self)
         self.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
         self.head = nn.Linear(self.feature_dim, latent_dim)
         if config.init == "orthogonal":
-            initialise(self.head)
+            initialize(self.head)
 
     def prepare(self, obs: Tensor) -> Tensor:
         return as_pixels(obs, self._dtype)

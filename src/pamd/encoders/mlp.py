@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from pamd.config import check_whole
 from pamd.encoders.base import ENCODERS, Encoder
-from pamd.initialisation import initialise
+from pamd.initialization import initialize
 
 __all__ = ["Mlp", "MlpConfig"]
 
@@ -48,7 +48,7 @@ class Mlp(Encoder[MlpConfig]):
         self.hidden = nn.Sequential(*(layer for pair in hidden for layer in pair))
         self.feature_dim = config.hidden
         self.head = nn.Linear(config.hidden, latent_dim)
-        initialise(self)
+        initialize(self)
 
     def prepare(self, obs: Tensor) -> Tensor:
         dtype: torch.dtype = self.head.weight.dtype  # type: ignore[assignment]

@@ -179,9 +179,9 @@ def _segmented_background(mujoco: Any, renderer: Any, with_floor: bool) -> NDArr
     before = scene.flags.copy()
     scene.flags[mujoco.mjtRndFlag.mjRND_SEGMENT] = True
     scene.flags[mujoco.mjtRndFlag.mjRND_IDCOLOR] = True
-    colours = renderer.render().astype(np.int32)
+    colors = renderer.render().astype(np.int32)
     np.copyto(scene.flags, before)
-    numbers = colours[..., 0] + (colours[..., 1] << 8) + (colours[..., 2] << 16)  # segid + 1; 0 is the sky
+    numbers = colors[..., 0] + (colors[..., 1] << 8) + (colors[..., 2] << 16)  # segid + 1; 0 is the sky
     is_background = np.zeros(scene.ngeom + 1, np.bool_)
     is_background[0] = True
     if with_floor:

@@ -88,9 +88,9 @@ class Toy(Task):
 def _paint_disc(
     picture: NDArray[np.uint8],
     background: NDArray[np.bool_],
-    centre: NDArray[np.float64],
+    center: NDArray[np.float64],
     radius: float,
-    colour: tuple[int, int, int],
+    color: tuple[int, int, int],
 ) -> None:
     """Blend a disc with a soft edge into the image [size, size, 3], so that subpixel motion is visible.
 
@@ -100,12 +100,12 @@ def _paint_disc(
     reach = radius * size
     # The center is at least the larger radius away from the border, so the whole disc is visible.
     margin = TARGET_RADIUS * size - 0.5
-    column = margin + (size - 1 - 2 * margin) * (float(centre[0]) + 1) / 2
-    row = margin + (size - 1 - 2 * margin) * (1 - float(centre[1])) / 2
+    column = margin + (size - 1 - 2 * margin) * (float(center[0]) + 1) / 2
+    row = margin + (size - 1 - 2 * margin) * (1 - float(center[1])) / 2
     top, left = max(0, int(row - reach - 1)), max(0, int(column - reach - 1))
     box = (slice(top, int(row + reach + 2)), slice(left, int(column + reach + 2)))
     patch = picture[box]
     across, down = np.arange(patch.shape[1]) + (left - column), np.arange(patch.shape[0]) + (top - row)
     cover = np.minimum(np.maximum(reach + 0.5 - np.sqrt(down[:, None] ** 2 + across**2), 0.0), 1.0)[:, :, None]
-    patch[:] = np.rint(patch + cover * (np.array(colour) - patch))
+    patch[:] = np.rint(patch + cover * (np.array(color) - patch))
     background[box] &= cover[:, :, 0] == 0

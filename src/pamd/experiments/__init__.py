@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from pamd.experiments.base import EXPERIMENTS, SCALES, Arm, Experiment, Labelled, Setting
+from pamd.experiments.base import EXPERIMENTS, SCALES, Arm, Experiment, Labeled, Setting
 
-__all__ = ["EXPERIMENTS", "SCALES", "Arm", "Experiment", "Labelled", "Setting"]
+__all__ = ["EXPERIMENTS", "SCALES", "Arm", "Experiment", "Labeled", "Setting"]

@@ -15,7 +15,7 @@ from pamd.table import Table
 if TYPE_CHECKING:
     from pamd.training.config import TrainConfig
 
-__all__ = ["EXPERIMENTS", "SCALES", "Arm", "Experiment", "Fidelity", "Labelled", "Setting", "add", "arms"]
+__all__ = ["EXPERIMENTS", "SCALES", "Arm", "Experiment", "Fidelity", "Labeled", "Setting", "add", "arms"]
 
 Fidelity = Literal["paper", "released"]
 
@@ -62,7 +62,7 @@ class Arm:
         return f"{self.method} ({self.variant})" if self.variant else self.method
 
 
-class Labelled(NamedTuple):
+class Labeled(NamedTuple):
     """A run of an experiment and its label."""
 
     label: str
@@ -110,7 +110,7 @@ class Experiment:
         tasks: Sequence[str] = (),
         methods: Sequence[str] = (),
         **given: Any,
-    ) -> list[Labelled]:
+    ) -> list[Labeled]:
         """Return the runs. All arms of the first seed come first, so that an unfinished sweep can already compare them.
 
         `seeds` replaces the default seeds 0 to n-1. `tasks` and `methods` select arms by task and label. `given` are
@@ -127,7 +127,7 @@ class Experiment:
             chosen = tuple(arm for arm in chosen if not names or key(arm) in names)
         try:
             return [
-                Labelled(arm.label, _configure(arm, scale, setting, fidelity=fidelity, seed=seed, **given))
+                Labeled(arm.label, _configure(arm, scale, setting, fidelity=fidelity, seed=seed, **given))
                 for seed in (seeds or range(setting.seeds if scale == "smoke" else self.seeds or setting.seeds))
                 for arm in chosen
             ]

@@ -101,8 +101,8 @@ class MetricOffPolicyWrapper(OffPolicyWrapperAlgorithm):
         state = dict(state_dict)
         wrapped = self.wrapped_algorithm
         saved = state.pop(f"wrapped_algorithm.{wrapped._STATE_DICT_KEY_OPTIMIZERS}")
-        for optimiser, values in zip(wrapped._optimizers, saved, strict=True):
-            optimiser.load_state_dict(values)
+        for optimizer, values in zip(wrapped._optimizers, saved, strict=True):
+            optimizer.load_state_dict(values)
         return super().load_state_dict(state, strict=strict, assign=assign)
 
     def _wrapper_update_with_batch(self, batch: Any, original_stats: TrainingStats) -> MetricTrainingStats:

@@ -9,11 +9,11 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from pamd.draws import normal_like
-from pamd.initialisation import initialise
+from pamd.initialization import initialize
 from pamd.learners.perceptron import perceptron
 from pamd.methods import LatentSpace
-from pamd.representation.latent_space import Normalise
+from pamd.representation.latent_space import Normalize
+from pamd.rng import normal_like
 
 __all__ = ["LogProb", "PolicyNetwork", "Sampled", "squashed_gaussian"]
 
@@ -38,14 +38,14 @@ class PolicyNetwork(nn.Module):
         super().__init__()
         self.head = nn.Linear(feature_dim, latent_dim)
         # No distance measures the actor's latents, so a ball has no benefit.
-        self.normalise = Normalise("layernorm" if space == "ball" else space, latent_dim)
-        initialise(self.head)
+        self.normalize = Normalize("layernorm" if space == "ball" else space, latent_dim)
+        initialize(self.head)
         self.trunk = perceptron(latent_dim, hidden, outputs, layer_norm)
-        initialise(self.trunk)
+        initialize(self.trunk)
 
     def forward(self, features: Tensor) -> Tensor:
         """Compute the outputs: [B, F] -> [B, outputs]."""
-        output: Tensor = self.trunk(self.normalise(self.head(features)))
+        output: Tensor = self.trunk(self.normalize(self.head(features)))
         return output
 
 

@@ -107,10 +107,10 @@ class Learner(nn.Module, ABC, Generic[ConfigT]):
     def __init__(self, config: ConfigT, encoder: LatentEncoder, action_dim: int) -> None:
         super().__init__()
         self.config, self.action_dim = config, action_dim
-        self.optimisers: dict[str, torch.optim.Optimizer] = {}
+        self.optimizers: dict[str, torch.optim.Optimizer] = {}
 
     @abstractmethod
-    def make_optimisers(self) -> dict[str, torch.optim.Optimizer]:
+    def make_optimizers(self) -> dict[str, torch.optim.Optimizer]:
         """Return the optimizers that `improve` steps, by name. Called once, after the networks are on their device."""
 
     @abstractmethod

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from pamd.initialisation import initialise
+from pamd.initialization import initialize
 from pamd.learners.perceptron import perceptron
 from pamd.types import Loss
 
@@ -19,7 +19,7 @@ class Critic(nn.Module):
     def __init__(self, latent_dim: int, action_dim: int, hidden: int, layer_norm: bool = False) -> None:
         super().__init__()
         self.q1, self.q2 = (perceptron(latent_dim + action_dim, hidden, 1, layer_norm) for _ in range(2))
-        initialise(self)
+        initialize(self)
 
     def forward(self, z: Tensor, action: Tensor) -> tuple[Tensor, Tensor]:
         """Compute both values: z [B, d], action [B, A] -> [B], [B]."""

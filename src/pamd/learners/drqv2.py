@@ -9,15 +9,15 @@ import torch
 from torch import Tensor, nn
 
 from pamd.config import check_fraction, check_positive, check_whole
-from pamd.draws import normal_like
 from pamd.errors import ConfigError
 from pamd.learners.actor import PolicyNetwork
 from pamd.learners.base import LEARNERS, AugmentationPart, Learner, LearnerConfig, Step
 from pamd.learners.critic import Critic, critic_loss
 from pamd.learners.returns import bootstrapped
 from pamd.methods import LatentSpace
-from pamd.optimisation import adam, descend, follow, slow_copy
+from pamd.optimization import adam, descend, follow, slow_copy
 from pamd.representation import CachedLatents, LatentEncoder
+from pamd.rng import normal_like
 from pamd.types import Batch, Loss
 
 __all__ = ["DrqV2", "DrqV2Config"]
@@ -81,7 +81,7 @@ class DrqV2(Learner[DrqV2Config]):
         self._head_of = (encoder,)
         self.target_head = slow_copy(encoder.head_modules())
 
-    def make_optimisers(self) -> dict[str, torch.optim.Optimizer]:
+    def make_optimizers(self) -> dict[str, torch.optim.Optimizer]:
         return {"actor": adam(self.actor.parameters(), self.config.learning_rate)}
 
     def critic_parameters(self) -> Iterable[nn.Parameter]:
@@ -116,7 +116,7 @@ class DrqV2(Learner[DrqV2Config]):
         action = self._smoothed(latents.fixed_features, step, generator)
         loss = -self.critic.lower(latents.actor_z, action).mean()
         actor = Loss(loss, {"actor_loss": loss.detach(), "noise": loss.new_tensor(self.noise_at(step))})
-        descend([actor], [self.optimisers["actor"]])
+        descend([actor], [self.optimizers["actor"]])
         return [actor]
 
     def follow(self, step: Step) -> None:

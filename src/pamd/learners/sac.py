@@ -15,7 +15,7 @@ from pamd.learners.actor import LogProb, PolicyNetwork, Sampled, squashed_gaussi
 from pamd.learners.base import LEARNERS, Learner, LearnerConfig, Step
 from pamd.learners.critic import Critic, critic_loss
 from pamd.learners.returns import bootstrapped
-from pamd.optimisation import adam, descend, follow, slow_copy
+from pamd.optimization import adam, descend, follow, slow_copy
 from pamd.representation import CachedLatents, LatentEncoder
 from pamd.types import Batch, Loss
 
@@ -80,7 +80,7 @@ class Sac(Learner[SacConfig]):
         self.log_temperature = nn.Parameter(torch.tensor(config.temperature).log())
         self.target_critic = slow_copy(self.critic)
 
-    def make_optimisers(self) -> dict[str, torch.optim.Optimizer]:
+    def make_optimizers(self) -> dict[str, torch.optim.Optimizer]:
         config = self.config
         betas = (config.temperature_beta1, 0.999)
         return {
@@ -113,7 +113,7 @@ class Sac(Learner[SacConfig]):
         actor, log_prob = self.actor_loss(latents.fixed_features, latents.actor_z, generator)
         temperature = self.temperature_loss(log_prob)
         # Neither loss has a gradient for the other's parameters, so one backward pass serves both.
-        descend([actor, temperature], [self.optimisers["actor"], self.optimisers["temperature"]])
+        descend([actor, temperature], [self.optimizers["actor"], self.optimizers["temperature"]])
         return [actor, temperature]
 
     def actor_loss(self, features: Tensor, z: Tensor, generator: torch.Generator) -> tuple[Loss, Tensor]:

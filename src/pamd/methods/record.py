@@ -10,7 +10,7 @@ from pamd.config import Part, check_choice, check_fraction, check_positive, chec
 from pamd.distances import DISTANCES
 from pamd.errors import ConfigError
 from pamd.fields import explained
-from pamd.initialisation import Initialisation
+from pamd.initialization import Initialization
 from pamd.models import TransitionKind, TransitionStd
 from pamd.objective import Objective
 from pamd.operators import OPERATORS
@@ -84,7 +84,7 @@ class Method:
     """Number of members of an ensemble transition."""
     transition_std: TransitionStd = "tanh"
     """How a Gaussian transition bounds its standard deviation."""
-    model_init: Initialisation = "orthogonal"
+    model_init: Initialization = "orthogonal"
     """How the weights of the transition and reward models are initialized."""
     next_latent_encoder: Literal["online", "ema"] = "online"
     """The copy of the encoder that computes the next latents for the transition loss."""
@@ -117,7 +117,7 @@ class Method:
         check_fraction(what, "encoder_tau", self.encoder_tau)
         check_choice(what, "latent_space", self.latent_space, get_args(LatentSpace))
         check_choice(what, "transition_std", self.transition_std, get_args(TransitionStd))
-        check_choice(what, "model_init", self.model_init, get_args(Initialisation))
+        check_choice(what, "model_init", self.model_init, get_args(Initialization))
         for name in ("critic_weight", "transition_weight", "reward_weight", "weight_decay"):
             if not 0 <= getattr(self, name) < float("inf"):
                 raise ConfigError(f"{what}: {name} must be finite and at least 0, got {getattr(self, name)}")

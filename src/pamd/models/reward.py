@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from torch import Tensor, nn
 
-from pamd.initialisation import Initialisation, initialise
+from pamd.initialization import Initialization, initialize
 
 __all__ = ["RewardDecoder"]
 
@@ -12,13 +12,13 @@ __all__ = ["RewardDecoder"]
 class RewardDecoder(nn.Module):
     """A reward decoder: d -> 512 -> LayerNorm -> ReLU -> 1."""
 
-    def __init__(self, latent_dim: int, init: Initialisation = "orthogonal", hidden: int = 512) -> None:
+    def __init__(self, latent_dim: int, init: Initialization = "orthogonal", hidden: int = 512) -> None:
         super().__init__()
         self.layers = nn.Sequential(
             nn.Linear(latent_dim, hidden), nn.LayerNorm(hidden), nn.ReLU(), nn.Linear(hidden, 1)
         )
         if init == "orthogonal":
-            initialise(self)
+            initialize(self)
 
     def forward(self, z: Tensor) -> Tensor:
         """Predict the rewards: [B, d] -> [B]."""

@@ -7,7 +7,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor, nn
 
-from pamd.initialisation import Initialisation, initialise
+from pamd.initialization import Initialization, initialize
 
 __all__ = ["RewardPrediction", "StateReward"]
 
@@ -30,13 +30,13 @@ class RewardPrediction(NamedTuple):
 class StateReward(nn.Module):
     """A Gaussian reward model: d -> 512 -> LayerNorm -> ReLU -> mean and raw standard deviation."""
 
-    def __init__(self, latent_dim: int, init: Initialisation = "orthogonal", hidden: int = 512) -> None:
+    def __init__(self, latent_dim: int, init: Initialization = "orthogonal", hidden: int = 512) -> None:
         super().__init__()
         self.layers = nn.Sequential(
             nn.Linear(latent_dim, hidden), nn.LayerNorm(hidden), nn.ReLU(), nn.Linear(hidden, 2)
         )
         if init == "orthogonal":
-            initialise(self)
+            initialize(self)
 
     def forward(self, z: Tensor) -> RewardPrediction:
         """Predict the rewards of states z [B, d]."""

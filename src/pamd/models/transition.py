@@ -11,8 +11,8 @@ from typing import Literal, NamedTuple
 import torch
 from torch import Tensor, nn
 
-from pamd.draws import normal_like, one_of
-from pamd.initialisation import Initialisation, initialise, initialise_uniform
+from pamd.initialization import Initialization, initialize, initialize_uniform
+from pamd.rng import normal_like, one_of
 
 __all__ = [
     "DeterministicTransition",
@@ -99,7 +99,7 @@ class Transition(nn.Module, ABC):
 class DeterministicTransition(Transition):
     """d + A -> 512 -> LayerNorm -> ReLU -> d."""
 
-    def __init__(self, latent_dim: int, action_dim: int, init: Initialisation) -> None:
+    def __init__(self, latent_dim: int, action_dim: int, init: Initialization) -> None:
         super().__init__()
         self.layers = _one_hidden_layer(latent_dim + action_dim, latent_dim, init)
 
@@ -110,7 +110,7 @@ class DeterministicTransition(Transition):
 class GaussianTransition(Transition):
     """d + A -> 512 -> LayerNorm -> ReLU -> mean and raw standard deviation, d each."""
 
-    def __init__(self, latent_dim: int, action_dim: int, init: Initialisation, std: TransitionStd) -> None:
+    def __init__(self, latent_dim: int, action_dim: int, init: Initialization, std: TransitionStd) -> None:
         super().__init__()
         self.std = std
         self.layers = _one_hidden_layer(latent_dim + action_dim, 2 * latent_dim, init)
@@ -124,7 +124,7 @@ class EnsembleTransition(Transition):
     """K networks d + A -> 512 -> 512 -> 2d, independently initialized and computed as batched products."""
 
     def __init__(
-        self, latent_dim: int, action_dim: int, init: Initialisation, std: TransitionStd, members: int
+        self, latent_dim: int, action_dim: int, init: Initialization, std: TransitionStd, members: int
     ) -> None:
         super().__init__()
         self.std, self.members = std, members
@@ -134,8 +134,8 @@ class EnsembleTransition(Transition):
         for n_in, n_out in itertools.pairwise(sizes):
             weight, bias = torch.empty(members, n_in, n_out), torch.zeros(members, 1, n_out)
             if init == "pytorch":
-                initialise_uniform(weight, n_in)
-                initialise_uniform(bias, n_in)
+                initialize_uniform(weight, n_in)
+                initialize_uniform(bias, n_in)
             else:
                 for k in range(members):
                     nn.init.orthogonal_(weight[k])
@@ -165,7 +165,7 @@ def make_transition(
     action_dim: int,
     *,
     members: int = 5,
-    init: Initialisation = "orthogonal",
+    init: Initialization = "orthogonal",
     std: TransitionStd = "tanh",
 ) -> Transition | None:
     """Return the latent dynamics of this kind; None for "none"."""
@@ -178,9 +178,9 @@ def make_transition(
     return DeterministicTransition(latent_dim, action_dim, init)
 
 
-def _one_hidden_layer(inputs: int, outputs: int, init: Initialisation) -> nn.Sequential:
+def _one_hidden_layer(inputs: int, outputs: int, init: Initialization) -> nn.Sequential:
     """Return the layers inputs -> 512 -> LayerNorm -> ReLU -> outputs."""
     layers = nn.Sequential(nn.Linear(inputs, HIDDEN), nn.LayerNorm(HIDDEN), nn.ReLU(), nn.Linear(HIDDEN, outputs))
     if init == "orthogonal":
-        initialise(layers)
+        initialize(layers)
     return layers

@@ -15,7 +15,7 @@ from typing import Any
 
 from pamd.report.run import Curve
 
-__all__ = ["colour", "dark", "learning_curves", "page_style", "plain", "save_figure"]
+__all__ = ["color", "dark", "learning_curves", "page_style", "plain", "save_figure"]
 
 # Six colors of Okabe and Ito's color-blind safe palette and two of Paul Tol's. Black is reserved for text.
 PALETTE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00", "#882255", "#999933")
@@ -63,7 +63,7 @@ DARK = {
 """Replacements for colors that would be hard to see on a dark page. Keys are lowercase."""
 
 
-def colour(method: str) -> str:
+def color(method: str) -> str:
     """Return the color of a method, which is the same in every figure."""
     return NAMED.get(method) or PALETTE[zlib.crc32(method.encode()) % len(PALETTE)]
 
@@ -105,7 +105,7 @@ def learning_curves(
         errors = [
             statistics.stdev(returns) / len(returns) ** 0.5 if len(returns) > 1 else 0.0 for returns in curve.returns
         ]
-        hue = colour(curve.method)
+        hue = color(curve.method)
         axes.plot(curve.decisions, means, color=hue, linewidth=2, label=plain(f"{curve.method}, seed {curve.seed}"))
         low, high = ([m + sign * e for m, e in zip(means, errors, strict=True)] for sign in (-1, 1))
         axes.fill_between(curve.decisions, low, high, color=hue, alpha=0.18, linewidth=0)

@@ -11,7 +11,7 @@ from pamd.report.verdicts import Answer, Verdict, pairs_of
 
 __all__ = ["forest_figure"]
 
-_COLOURS: dict[Verdict, str] = {"yes": "#0072B2", "no": "#D55E00", "open": "#6e6e6e"}
+_COLORS: dict[Verdict, str] = {"yes": "#0072B2", "no": "#D55E00", "open": "#6e6e6e"}
 
 
 @page_style()
@@ -53,7 +53,7 @@ def _edge(found: Sequence[Answer]) -> float:
 def _interval(axes: Any, row: int, answer: Answer, edge: float) -> None:
     """Draw an effect with its interval. An arrow marks an end of the interval that is outside the axis."""
     mean, half = answer.effect.mean, answer.effect.half_width()
-    hue = _COLOURS[answer.verdict]
+    hue = _COLORS[answer.verdict]
     axes.plot([max(mean - half, -edge), min(mean + half, edge)], [row, row], color=hue, lw=2, solid_capstyle="butt")
     axes.plot(mean, row, color=hue, marker="o", markersize=5)
     for end, marker in ((mean - half, "<"), (mean + half, ">")):
@@ -64,5 +64,5 @@ def _interval(axes: Any, row: int, answer: Answer, edge: float) -> None:
 def _legend(figure: Any) -> None:
     from matplotlib.lines import Line2D
 
-    handles = [Line2D([], [], color=hue, marker="o", linewidth=2, label=name) for name, hue in _COLOURS.items()]
+    handles = [Line2D([], [], color=hue, marker="o", linewidth=2, label=name) for name, hue in _COLORS.items()]
     figure.legend(handles=handles, loc="outside lower center", ncols=3, frameon=False, fontsize=8)

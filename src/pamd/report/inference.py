@@ -37,7 +37,7 @@ def scored_columns(comparison: Comparison, scale: str) -> list[Column]:
     return [column for column in comparison.columns if any(_scored(comparison, s, column) for s in settings)]
 
 
-def normalised(comparison: Comparison, settings: Sequence[Setting], column: Column) -> Scores | None:
+def normalized(comparison: Comparison, settings: Sequence[Setting], column: Column) -> Scores | None:
     """Return scores divided by the highest possible return, [tasks][seeds]; None if it is unknown for a task."""
     if any(setting.best is None for setting in settings):
         return None
@@ -53,7 +53,7 @@ def aggregates(comparison: Comparison, scale: str, rng: np.random.Generator) -> 
     settings = common(comparison, scale, columns)
     rows: list[list[Value]] = []
     for column in columns if settings else []:
-        scores = normalised(comparison, settings, column)
+        scores = normalized(comparison, settings, column)
         if scores is None:
             return None
         found, gap = (estimate(statistic, scores, rng=rng, digits=3) for statistic in (iqm, optimality_gap))

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from pamd.ranks import rank_correlation
 from pamd.report.aggregate import Comparison
-from pamd.report.figure import colour, page_style, plain, save_figure
+from pamd.report.figure import color, page_style, plain, save_figure
 from pamd.report.logs import read_log
 from pamd.report.statistics import Estimate
 from pamd.table import Table, Value
@@ -175,7 +175,7 @@ def _look(methods: Sequence[str]) -> dict[str, tuple[str, str]]:
     taken: dict[str, int] = {}
     look = {}
     for name in methods:
-        hue = colour(name)
+        hue = color(name)
         look[name] = (hue, _MARKERS[taken.get(hue, 0) % len(_MARKERS)])
         taken[hue] = taken.get(hue, 0) + 1
     return look

@@ -179,7 +179,7 @@ def _statistics(comparison: Comparison, out: Path, rng: np.random.Generator) -> 
 
 def _data(comparison: Comparison) -> dict[str, Any]:
     look = {
-        column: {"label": column.label, "colour": hue, "dark": dark(hue), "dashes": dashes}
+        column: {"label": column.label, "color": hue, "dark": dark(hue), "dashes": dashes}
         for column, (hue, dashes) in plots.styles(comparison.columns).items()
     }
     panels = []

@@ -11,8 +11,8 @@ import numpy as np
 
 from pamd.report.aggregate import Cell, Comparison
 from pamd.report.curves import mean_curve
-from pamd.report.figure import PALETTE, colour, page_style, plain, save_figure
-from pamd.report.inference import common, normalised, scored_columns
+from pamd.report.figure import PALETTE, color, page_style, plain, save_figure
+from pamd.report.inference import common, normalized, scored_columns
 from pamd.report.settings import Column
 from pamd.report.statistics import bootstrap, performance_profile
 from pamd.table import counted
@@ -28,7 +28,7 @@ def styles(columns: Sequence[Column]) -> dict[Column, tuple[str, str]]:
     """Return the color and dash pattern of each column. Dashes distinguish columns with the same color."""
     found: dict[Column, tuple[str, str]] = {}
     for column in columns:
-        hues = (colour(column.method), *PALETTE)
+        hues = (color(column.method), *PALETTE)
         looks = ((hue, dashes) for own in (hues[:1], hues[1:]) for dashes in _DASHES for hue in own)
         taken = set(found.values())
         found[column] = next((look for look in looks if look not in taken), (hues[0], ""))
@@ -72,7 +72,7 @@ def profiles(comparison: Comparison, scale: str, path: Path, rng: np.random.Gene
 
     columns = scored_columns(comparison, scale)
     settings = common(comparison, scale, columns)
-    scores = {column: normalised(comparison, settings, column) for column in columns}
+    scores = {column: normalized(comparison, settings, column) for column in columns}
     if not settings or any(one is None for one in scores.values()):
         return []
     figure, axes = pyplot.subplots(figsize=(6.4, 4.0), layout="constrained")

@@ -9,10 +9,10 @@ from torch.nn import functional as F
 from pamd.methods import LatentSpace
 from pamd.representation.ball import Ball
 
-__all__ = ["Normalise"]
+__all__ = ["Normalize"]
 
 
-class Normalise(nn.Module):
+class Normalize(nn.Module):
     """Normalization [..., d] -> [..., d]: LayerNorm; LayerNorm then tanh; unit sphere; ball; or none ("free")."""
 
     def __init__(self, space: LatentSpace, latent_dim: int, ball: Ball | None = None) -> None:

@@ -163,15 +163,15 @@ def _probe(z: Tensor, pairs: Pairs, target: Tensor, distance: Distance[Any], lea
     remove the rest.
     """
     head = copy.deepcopy(distance)
-    optimiser = torch.optim.Adam(head.parameters(), lr=learning_rate)
+    optimizer = torch.optim.Adam(head.parameters(), lr=learning_rate)
 
     def residual() -> Tensor:
         return F.mse_loss(head.between(z, z, pairs), target)
 
     before = float(residual().detach())
     for _ in range(PROBE_STEPS):
-        optimiser.zero_grad()
+        optimizer.zero_grad()
         residual().backward()
-        optimiser.step()
+        optimizer.step()
     after = float(residual().detach())
     return 1 - after / before if before > 0 else 0.0

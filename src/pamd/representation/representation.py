@@ -16,7 +16,7 @@ from pamd.methods import method as named_method
 from pamd.models import ALL, Prediction, RewardDecoder, StateReward, make_transition
 from pamd.objective import metric_loss
 from pamd.operators import Operator
-from pamd.optimisation import follow, slow_copy
+from pamd.optimization import follow, slow_copy
 from pamd.representation.encoder import LatentEncoder
 from pamd.representation.extras import action_rewards, extra_fields
 from pamd.representation.inputs import check_transitions, encode_action
@@ -40,7 +40,7 @@ class Representation(nn.Module):
         latent_dim: d; by default the method's (usually 50).
         fidelity: "paper" or "released", for a method given by name.
         gamma: the discount of the operator; by default the method's (0.99).
-        normalised: the encoder's output already lies in the method's latent space and is not normalized again.
+        normalized: the encoder's output already lies in the method's latent space and is not normalized again.
         slow_encoder: keep a slow copy of the encoder even if the method does not read one.
     """
 
@@ -53,7 +53,7 @@ class Representation(nn.Module):
         latent_dim: int | None = None,
         fidelity: Literal["paper", "released"] = "paper",
         gamma: float | None = None,
-        normalised: bool = False,
+        normalized: bool = False,
         slow_encoder: bool = False,
     ) -> None:
         super().__init__()
@@ -63,7 +63,7 @@ class Representation(nn.Module):
         d = method.latent_dim
         self.method, self.action_dim = method, action_dim
         if not isinstance(encoder, LatentEncoder):
-            encoder = LatentEncoder.from_method(encoder, method, normalised=normalised)
+            encoder = LatentEncoder.from_method(encoder, method, normalized=normalized)
         self.encoder = encoder
         init, std = method.model_init, method.transition_std
         self.transition = make_transition(method.transition, d, action_dim, members=method.ensemble, init=init, std=std)

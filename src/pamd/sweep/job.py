@@ -49,11 +49,11 @@ class Job:
         return to_json(self.config), str(self.runs)
 
 
-def jobs(labelled: Iterable[tuple[str, TrainConfig]], runs: Path) -> list[Job]:
+def jobs(labeled: Iterable[tuple[str, TrainConfig]], runs: Path) -> list[Job]:
     """Return one job per labeled config. If a run has several budgets, the largest one is used."""
     runs = runs.expanduser().absolute()  # A worker may have another working directory.
     made: dict[str, Job] = {}
-    for label, config in labelled:
+    for label, config in labeled:
         # Background videos are part of the run name, so they must be chosen first.
         job = Job(label, prepare(config), runs)
         if job.name not in made or job.config.decisions > made[job.name].config.decisions:

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from pamd.envs.distractors.motion import pan_and_zoom, procedural
 from pamd.errors import ClipError
 
-__all__ = ["Clip", "Colour", "Fit", "Photograph", "Procedural", "VideoFile"]
+__all__ = ["Clip", "Color", "Fit", "Photograph", "Procedural", "VideoFile"]
 
 Fit = Literal["crop", "squash"]
 """How a frame is made square: crop the central square, or scale the frame without keeping its aspect ratio."""
@@ -138,14 +138,14 @@ class Procedural(Clip):
         return procedural(self.index, size, limit)
 
 
-class Colour(Clip):
+class Color(Clip):
     """One constant color."""
 
     def __init__(self, rgb: tuple[int, int, int]) -> None:
         self.rgb, self.name = rgb, "#{:02x}{:02x}{:02x}".format(*rgb)
 
     def content(self) -> str:
-        return hashlib.sha256(f"colour, 1: {self.name}".encode()).hexdigest()
+        return hashlib.sha256(f"color, 1: {self.name}".encode()).hexdigest()
 
     def frames(self, size: int, limit: int) -> Iterator[NDArray[np.uint8]]:
         yield np.full((size, size, 3), self.rgb, np.uint8)

@@ -54,8 +54,8 @@ def _plasma(rng: np.random.Generator, rows: Floats, columns: Floats) -> Draw:
 
     def draw(time: float) -> Floats:
         total = np.zeros((*rows.shape, 3))
-        for (down, across), turns, phase, colour in waves:
-            total += np.sin(down * rows + across * columns + turns * time + phase)[:, :, None] * colour
+        for (down, across), turns, phase, color in waves:
+            total += np.sin(down * rows + across * columns + turns * time + phase)[:, :, None] * color
         return 0.5 + total / 8
 
     return draw
@@ -63,16 +63,16 @@ def _plasma(rng: np.random.Generator, rows: Floats, columns: Floats) -> Draw:
 
 def _gratings(rng: np.random.Generator, rows: Floats, columns: Floats) -> Draw:
     """Return a function that draws two rotating striped patterns."""
-    colours = rng.uniform(0, 1, (3, 3))
+    colors = rng.uniform(0, 1, (3, 3))
     frequencies, turns = rng.uniform(12, 40, 2), rng.choice([-2, -1, 1, 2], 2)
     y, x = rows - 0.5, columns - 0.5
 
     def draw(time: float) -> Floats:
-        picture = np.broadcast_to(colours[0], (*rows.shape, 3)).copy()
-        for colour, frequency, turn in zip(colours[1:], frequencies, turns, strict=True):
+        picture = np.broadcast_to(colors[0], (*rows.shape, 3)).copy()
+        for color, frequency, turn in zip(colors[1:], frequencies, turns, strict=True):
             along = y * np.sin(turn * time) + x * np.cos(turn * time)
             cover = 0.5 + 0.5 * np.sin(frequency * along + 3 * time)
-            picture += cover[:, :, None] * (colour - picture)
+            picture += cover[:, :, None] * (color - picture)
         return picture
 
     return draw
@@ -95,10 +95,10 @@ def _discs(rng: np.random.Generator, rows: Floats, columns: Floats) -> Draw:
 
     def draw(time: float) -> Floats:
         picture: Floats = first + (last - first) * rows[:, :, None]
-        for centre, reach, turns, phases, radius, colour in discs:
-            row, column = centre + reach * np.sin(turns * time + phases)
+        for center, reach, turns, phases, radius, color in discs:
+            row, column = center + reach * np.sin(turns * time + phases)
             distance = np.hypot(rows - row, columns - column)
-            picture += np.clip(8 * (1.2 - distance / radius), 0, 1)[:, :, None] * (colour - picture)
+            picture += np.clip(8 * (1.2 - distance / radius), 0, 1)[:, :, None] * (color - picture)
         return picture
 
     return draw

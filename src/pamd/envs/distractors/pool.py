@@ -8,7 +8,7 @@ import os
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
-from pamd.envs.distractors.clips import Clip, Colour, Fit, Photograph, Procedural, VideoFile
+from pamd.envs.distractors.clips import Clip, Color, Fit, Photograph, Procedural, VideoFile
 from pamd.envs.distractors.config import DistractorConfig
 from pamd.errors import ClipError
 
@@ -35,13 +35,13 @@ PHOTOGRAPHS = {
 ENOUGH = 8
 """With at least this many installed clips, no procedural clips are added, because the paper uses natural videos."""
 PROCEDURAL = 16
-COLOURS = 48
+COLORS = 48
 
 
 def find_clips(config: DistractorConfig) -> list[Clip]:
     """Return all clips that `config` can choose from."""
     if config.source == "color":
-        return _colours()
+        return _colors()
     if config.videos is not None:
         return _own_clips(Path(config.videos), config.fit)
     installed = installed_clips(config.fit)
@@ -59,11 +59,11 @@ def procedural_clips() -> list[Clip]:
     return [Procedural(index) for index in range(PROCEDURAL)]
 
 
-def _colours() -> list[Clip]:
+def _colors() -> list[Clip]:
     made = []
-    for index in range(COLOURS):
-        rgb = colorsys.hsv_to_rgb(index / COLOURS, (0.9, 0.6, 0.35)[index % 3], (0.85, 0.55)[index % 2])
-        made.append(Colour((round(255 * rgb[0]), round(255 * rgb[1]), round(255 * rgb[2]))))
+    for index in range(COLORS):
+        rgb = colorsys.hsv_to_rgb(index / COLORS, (0.9, 0.6, 0.35)[index % 3], (0.85, 0.55)[index % 2])
+        made.append(Color((round(255 * rgb[0]), round(255 * rgb[1]), round(255 * rgb[2]))))
     return list(made)
 
 

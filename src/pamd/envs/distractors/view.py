@@ -29,7 +29,7 @@ class View:
         self._phases: Vector = rng.uniform(0, 2 * np.pi, 3).tolist()
         self._speeds: Vector = (2 * np.pi / rng.uniform(*PERIODS, 3)).tolist()
         self._shift = config.agent_color * rng.uniform(-1, 1, (MATERIALS, 3))
-        self._recolours = config.agent_color > 0
+        self._recolors = config.agent_color > 0
         self._fixed: list[bool] = []
 
     def adjust(self, time: int, model: Any, scene: Any) -> None:
@@ -39,7 +39,7 @@ class View:
             angles = [self._reach * math.sin(speed * time + phase) for speed, phase in waves]
             for camera in scene.camera:
                 camera.forward, camera.up = rotate_axes(camera.forward.tolist(), camera.up.tolist(), angles)
-        if self._recolours:
+        if self._recolors:
             if not self._fixed:
                 self._fixed = [body == 0 for body in model.geom_bodyid.tolist()]
             for geom in scene.geoms[: scene.ngeom]:

@@ -77,8 +77,8 @@ def check_before(model: Any) -> None:
 
 def check_env(model: Any) -> None:
     """Raise ConfigError if the environment rescales rewards. Called whenever `learn` starts."""
-    normalised = None if model.env is None else unwrap_vec_normalize(model.env)
-    if normalised is not None and normalised.norm_reward:
+    normalized = None if model.env is None else unwrap_vec_normalize(model.env)
+    if normalized is not None and normalized.norm_reward:
         raise ConfigError(
             "VecNormalize(norm_reward=True) rescales rewards during training, which also changes the metric's"
             " target; pass norm_reward=False"

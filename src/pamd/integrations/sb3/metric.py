@@ -17,7 +17,7 @@ from torch import Tensor, nn
 from pamd.errors import ConfigError
 from pamd.integrations.sb3.latents import FeatureLatents, Transitions
 from pamd.methods import Method
-from pamd.optimisation import adam
+from pamd.optimization import adam
 from pamd.representation import Losses, Representation
 from pamd.representation.latents import Which
 from pamd.types import Extras
@@ -109,11 +109,11 @@ class Metric(nn.Module):
         latent = hasattr(extractors.online, "latent_space")
         encoder = nn.Identity() if latent else nn.Linear(width, d)
         self.representation = Representation(
-            method, encoder=encoder, action_dim=action_dim, gamma=gamma, normalised=latent
+            method, encoder=encoder, action_dim=action_dim, gamma=gamma, normalized=latent
         )
         if latent:
             self.representation.encoder.requires_grad_(False)  # The extractor itself computes the latents.
-        self.optimizer = _make_optimiser(self.representation, options.learning_rate or learning_rate)
+        self.optimizer = _make_optimizer(self.representation, options.learning_rate or learning_rate)
         self.generator = torch.Generator().manual_seed(seed)
         self._batch: Transitions | None = None
         self._known: dict[tuple[Which, str], Tensor] = {}
@@ -186,7 +186,7 @@ class Metric(nn.Module):
         return features.grad
 
 
-def _make_optimiser(representation: Representation, learning_rate: float) -> torch.optim.Optimizer | None:
+def _make_optimizer(representation: Representation, learning_rate: float) -> torch.optim.Optimizer | None:
     """Make an Adam optimizer for the representation, with the method's weight decay on its latent model."""
     model = {
         id(p)

@@ -15,7 +15,7 @@ from torch import Tensor, nn
 
 from pamd.errors import ConfigError
 from pamd.methods import LatentSpace
-from pamd.representation.latent_space import Normalise
+from pamd.representation.latent_space import Normalize
 
 __all__ = ["LATENT_POLICIES", "LatentCNN", "LatentDQNPolicy", "LatentPPOPolicy", "LatentSACPolicy", "LatentTD3Policy"]
 
@@ -50,7 +50,7 @@ class LatentCNN(BaseFeaturesExtractor):
             channels, height, width = observation_space.shape
             self.trunk = nn.Sequential(nn.Conv2d(channels, 16, 3), nn.ReLU(), nn.Flatten())
             self.project = nn.Linear(16 * (height - 2) * (width - 2), latent_dim)
-        self.space = Normalise(latent_space, latent_dim)
+        self.space = Normalize(latent_space, latent_dim)
 
     def forward(self, observations: Tensor) -> Tensor:
         """Encode images [B, C, H, W] in [0, 1] to latents [B, d]."""
@@ -85,7 +85,7 @@ class LatentSACPolicy(SACPolicy):
     def _build(self, lr_schedule: Any) -> None:
         _build_critics(self, lr_schedule)
         self.actor = self.make_actor(WithoutGradient(self.critic.features_extractor))
-        self.actor.optimizer = _make_optimiser(self, self.actor, lr_schedule)
+        self.actor.optimizer = _make_optimizer(self, self.actor, lr_schedule)
 
 
 class LatentTD3Policy(TD3Policy):
@@ -100,7 +100,7 @@ class LatentTD3Policy(TD3Policy):
         self.actor_target = self.make_actor(WithoutGradient(self.critic_target.features_extractor))
         self.actor_target.load_state_dict(self.actor.state_dict())
         self.actor_target.set_training_mode(False)
-        self.actor.optimizer = _make_optimiser(self, self.actor, lr_schedule)
+        self.actor.optimizer = _make_optimizer(self, self.actor, lr_schedule)
 
 
 def _build_critics(policy: SACPolicy | TD3Policy, lr_schedule: Any) -> None:
@@ -108,12 +108,12 @@ def _build_critics(policy: SACPolicy | TD3Policy, lr_schedule: Any) -> None:
     policy.critic, policy.critic_target = policy.make_critic(), policy.make_critic()
     policy.critic_target.load_state_dict(policy.critic.state_dict())
     policy.critic_target.set_training_mode(False)
-    policy.critic.optimizer = _make_optimiser(policy, policy.critic, lr_schedule)
+    policy.critic.optimizer = _make_optimizer(policy, policy.critic, lr_schedule)
 
 
-def _make_optimiser(policy: BasePolicy, network: nn.Module, lr_schedule: Any) -> torch.optim.Optimizer:
-    optimiser: Any = policy.optimizer_class
-    made: torch.optim.Optimizer = optimiser(network.parameters(), lr=lr_schedule(1), **policy.optimizer_kwargs)
+def _make_optimizer(policy: BasePolicy, network: nn.Module, lr_schedule: Any) -> torch.optim.Optimizer:
+    optimizer: Any = policy.optimizer_class
+    made: torch.optim.Optimizer = optimizer(network.parameters(), lr=lr_schedule(1), **policy.optimizer_kwargs)
     return made
 
 

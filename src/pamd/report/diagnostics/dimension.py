@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from pamd.report.diagnostics.section import Picture, Section, number
-from pamd.report.figure import colour, save_figure
+from pamd.report.figure import color, save_figure
 from pamd.table import Table
 
 __all__ = ["section", "sizes"]
@@ -99,7 +99,7 @@ def _figure(data: dict[str, Any]) -> Any:
             chosen = [i for i, cell in enumerate(cells) if (cell["dimension"] is None) == missed]
             axes.scatter(
                 [x[i] for i in chosen], [height[cells[i]["dimension"]] for i in chosen],
-                s=26, alpha=0.75, color=colour(name), marker="x" if missed else "o", linewidths=1.2 if missed else 0,
+                s=26, alpha=0.75, color=color(name), marker="x" if missed else "o", linewidths=1.2 if missed else 0,
             )  # fmt: skip
         axes.set_title(f"{name} ({data['rank_correlation'][name]:+.2f})", fontsize=10)
         axes.set_yticks(range(len(height)), [*map(str, dimensions), "more"])

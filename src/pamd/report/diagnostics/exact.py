@@ -10,7 +10,7 @@ import numpy as np
 
 from pamd.report.diagnostics.dimension import sizes
 from pamd.report.diagnostics.section import Picture, Section, number
-from pamd.report.figure import colour, save_figure
+from pamd.report.figure import color, save_figure
 from pamd.table import Table
 
 __all__ = ["section"]
@@ -125,7 +125,7 @@ def _figure(cells: list[Cell], measure: str, label: str) -> Any:
                 means = [floor(float(np.mean(values))) for _, values in points]
                 first = axes is grid[0, 0]
                 axes.plot(
-                    [d for d, _ in points], means, color=colour(distance), marker="o", markersize=4, linewidth=1.8,
+                    [d for d, _ in points], means, color=color(distance), marker="o", markersize=4, linewidth=1.8,
                     label=distance if first else None,
                 )  # fmt: skip
             axes.axhline(FITS, color="0.35", linestyle=":", linewidth=1.2)

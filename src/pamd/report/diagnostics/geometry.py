@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from pamd.report.diagnostics.section import Picture, Section, number
-from pamd.report.figure import colour, save_figure
+from pamd.report.figure import color, save_figure
 from pamd.table import Table
 
 __all__ = ["section"]
@@ -74,7 +74,7 @@ def _spectrum(data: dict[str, Any]) -> Any:
     low, middle, high = np.quantile(eigenvalues, [0.05, 0.5, 0.95], axis=0)
     middle = np.where(middle > 0, middle, np.nan)  # A log axis cannot show zero.
     low = np.where(low > 0, low, np.nan)
-    index, hue = np.arange(1, d + 1), colour(data["distance"])
+    index, hue = np.arange(1, d + 1), color(data["distance"])
     axes.plot(index, middle, color=hue, linewidth=2, label="median over pairs")
     axes.fill_between(index, low, high, color=hue, alpha=0.2, linewidth=0, label="middle 90% of pairs")
     axes.axhline(1 / d, color="0.35", linestyle="--", linewidth=1.2, label="isotropic, 1/d")
@@ -107,7 +107,7 @@ def _histograms(data: dict[str, Any]) -> Any:
     from matplotlib import pyplot
 
     figure, places = pyplot.subplots(2, 3, figsize=(11, 6), layout="constrained")
-    flat, hue = places.ravel(), colour(data["distance"])
+    flat, hue = places.ravel(), color(data["distance"])
     for axes, (name, label) in zip(flat, _QUANTITIES.items(), strict=False):
         values = np.asarray(data[name])
         if name == "condition":

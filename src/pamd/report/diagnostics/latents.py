@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from pamd.report.diagnostics.section import Picture, Section
-from pamd.report.figure import colour, save_figure
+from pamd.report.figure import color, save_figure
 from pamd.table import Table
 
 __all__ = ["section"]
@@ -18,10 +18,10 @@ _NAMES = {"l2": "l2 of the latents", "state": "simulator state"}
 
 def section(data: dict[str, Any], directory: Path) -> Section:
     """Write the figures of one run's representation and return the section."""
-    save_figure(_neighbours(data), directory / "neighbours")
+    save_figure(_neighbors(data), directory / "neighbors")
     save_figure(_maps(data), directory / "maps")
     figures = [
-        Picture("neighbours", "A state and its nearest neighbors under each distance, nearest first."),
+        Picture("neighbors", "A state and its nearest neighbors under each distance, nearest first."),
         Picture("maps", "Two-dimensional maps of the states, colored by the critic's value."),
     ]
     if data["correlations"]:
@@ -63,12 +63,12 @@ def _truth(name: str) -> str:
     return {"value": "|value difference|", "reward": "|reward difference|", "state": "state distance"}[name]
 
 
-def _neighbours(data: dict[str, Any]) -> Any:
+def _neighbors(data: dict[str, Any]) -> Any:
     from matplotlib import pyplot
 
     queries, pictures = data["queries"], data["states"]["picture"]
-    comparisons = list(data["neighbours"])
-    k = data["neighbours"][comparisons[0]].shape[1]
+    comparisons = list(data["neighbors"])
+    k = data["neighbors"][comparisons[0]].shape[1]
     # A narrow empty column separates the groups.
     widths = [1.0] + [w for _ in comparisons for w in (0.18, *[1.0] * k)]
     width, height = 0.92 * sum(widths), 0.98 * len(queries) + 0.6
@@ -81,12 +81,12 @@ def _neighbours(data: dict[str, Any]) -> Any:
     for row, query in zip(grid, queries, strict=True):
         row[0].imshow(pictures[query])
         for group, name in enumerate(comparisons):
-            for place, index in enumerate(data["neighbours"][name][query]):
+            for place, index in enumerate(data["neighbors"][name][query]):
                 row[2 + group * (k + 1) + place].imshow(pictures[index])
     grid[0, 0].set_title("state", fontsize=10)
     for group, name in enumerate(comparisons):
         place = grid[0, 2 + group * (k + 1)]
-        title = place.text(0, 1.06, f"nearest by {_name(name)}", transform=place.transAxes, color=colour(name))
+        title = place.text(0, 1.06, f"nearest by {_name(name)}", transform=place.transAxes, color=color(name))
         title.set_in_layout(False)  # It is wider than its image and would move the next image.
     return figure
 
@@ -101,7 +101,7 @@ def _correlations(data: dict[str, Any]) -> Any:
     for index, name in enumerate(names):
         places = np.arange(len(truths)) + (index - (len(names) - 1) / 2) * thickness
         heights = [data["correlations"][name][truth] for truth in truths]
-        axes.bar(places, heights, thickness * 0.92, color=colour(name), label=_name(name))
+        axes.bar(places, heights, thickness * 0.92, color=color(name), label=_name(name))
     axes.axhline(0, color="0.2", linewidth=0.8)
     axes.set_xticks(range(len(truths)), [_truth(t) for t in truths])
     axes.set_ylabel("Spearman's correlation")

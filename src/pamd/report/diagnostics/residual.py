@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from pamd.report.diagnostics.section import Picture, Section, number
-from pamd.report.figure import colour, save_figure
+from pamd.report.figure import color, save_figure
 from pamd.table import Table
 
 __all__ = ["section"]
@@ -94,7 +94,7 @@ def _figure(data: dict[str, Any]) -> Any:
             steps = curves[0]["steps"]
             residual = np.array([c["residual"] for c in curves])
             relative = residual / np.array([c["target_square"] for c in curves]).clip(1e-12)
-            look = {"color": colour(distance), "linestyle": style}
+            look = {"color": color(distance), "linestyle": style}
             _band(left, steps, residual, f"{distance}, {encoder} encoder", look)
             _band(right, steps, relative, None, look)
             if losses := [c["batch_loss"] for c in curves if c.get("batch_loss")]:

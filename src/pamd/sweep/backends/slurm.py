@@ -42,7 +42,7 @@ class Slurm(Backend):
         if self.cluster is None and shutil.which("srun") is None:
             raise ResourceError("--backend slurm requires Slurm, but `srun` was not found on this machine")
         self._jobs: dict[str, Any] = {}
-        self._cancelled = False
+        self._canceled = False
 
     @staticmethod
     def share(resources: Resources, runs: int) -> tuple[int, int]:
@@ -68,7 +68,7 @@ class Slurm(Backend):
         return [(name, self._outcome(self._jobs.pop(name))) for name in gone]
 
     def ask_to_end(self) -> None:
-        self._cancelled = True
+        self._canceled = True
         for job in self._jobs.values():
             job.cancel(check=False)
 
@@ -78,6 +78,6 @@ class Slurm(Backend):
         except self._submitit.core.utils.FailedJobError as error:
             return Outcome("failed", f"the job could not run the worker: {str(error).strip().splitlines()[-1]}")
         except self._submitit.core.utils.UncompletedJobError as error:
-            if self._cancelled:
-                return Outcome("interrupted", "cancelled")
+            if self._canceled:
+                return Outcome("interrupted", "canceled")
             return Outcome("died", str(error).strip().splitlines()[0])

@@ -6,13 +6,13 @@ from typing import Literal
 
 from torch import Tensor, nn
 
-__all__ = ["Initialisation", "initialise", "initialise_uniform"]
+__all__ = ["Initialization", "initialize", "initialize_uniform"]
 
-Initialisation = Literal["orthogonal", "pytorch"]
+Initialization = Literal["orthogonal", "pytorch"]
 """Orthogonal weights and zero biases, or PyTorch's default initialization of a layer."""
 
 
-def initialise(module: nn.Module) -> None:
+def initialize(module: nn.Module) -> None:
     """Initialize every linear and convolutional layer in `module`."""
     for layer in module.modules():
         if isinstance(layer, nn.Linear):
@@ -27,7 +27,7 @@ def initialise(module: nn.Module) -> None:
             nn.init.zeros_(layer.bias)
 
 
-def initialise_uniform(parameter: Tensor, inputs: int) -> None:
+def initialize_uniform(parameter: Tensor, inputs: int) -> None:
     """Initialize as PyTorch does in a linear layer: uniform on [-1/sqrt(inputs), 1/sqrt(inputs)]."""
     bound = inputs**-0.5
     nn.init.uniform_(parameter, -bound, bound)

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from pamd.errors import CheckpointError
 from pamd.types import Loss
 
-__all__ = ["adam", "descend", "follow", "load_optimiser", "slow_copy"]
+__all__ = ["adam", "descend", "follow", "load_optimizer", "slow_copy"]
 
 Network = TypeVar("Network", bound=nn.Module)
 
@@ -81,22 +81,22 @@ class _Adam(torch.optim.Adam):
         return gathered
 
 
-def descend(losses: Sequence[Loss], optimisers: Sequence[torch.optim.Optimizer]) -> None:
+def descend(losses: Sequence[Loss], optimizers: Sequence[torch.optim.Optimizer]) -> None:
     """Make one step of the optimizers on the sum of the losses. Parameters outside the optimizers get no gradient."""
-    parameters = {id(p): p for o in optimisers for group in o.param_groups for p in group["params"]}
+    parameters = {id(p): p for o in optimizers for group in o.param_groups for p in group["params"]}
     for parameter in parameters.values():
         parameter.grad = None
     total = functools.reduce(torch.add, [loss.value for loss in losses])
     # Autocast is for forward passes. A backward pass uses the types of its forward pass.
     with torch.autocast(total.device.type, enabled=False):
         total.backward(inputs=list(parameters.values()))
-        for optimiser in optimisers:
-            optimiser.step()
+        for optimizer in optimizers:
+            optimizer.step()
 
 
-def load_optimiser(optimiser: torch.optim.Optimizer, tensors: Mapping[str, Tensor]) -> None:
+def load_optimizer(optimizer: torch.optim.Optimizer, tensors: Mapping[str, Tensor]) -> None:
     """Load a state whose names end in ".INDEX.FIELD". Raise CheckpointError if a tensor does not fit its parameter."""
-    parameters = {str(i): p for i, p in enumerate(p for group in optimiser.param_groups for p in group["params"])}
+    parameters = {str(i): p for i, p in enumerate(p for group in optimizer.param_groups for p in group["params"])}
     state: dict[int, dict[str, Tensor]] = {}
     for name, value in tensors.items():
         *_, index, field = name.split(".")
@@ -109,7 +109,7 @@ def load_optimiser(optimiser: torch.optim.Optimizer, tensors: Mapping[str, Tenso
         # A file does not store the memory order, and the fused step reads moments in the memory order of the weights.
         copied = value.clone() if value.shape != like.shape else torch.empty_like(like).copy_(value)
         state.setdefault(int(index), {})[field] = copied
-    optimiser.load_state_dict({**optimiser.state_dict(), "state": state})
+    optimizer.load_state_dict({**optimizer.state_dict(), "state": state})
 
 
 def slow_copy(network: Network) -> Network:

@@ -7,7 +7,7 @@ import copy
 import torch
 from torch import nn
 
-from pamd.optimisation import adam, follow, slow_copy
+from pamd.optimization import adam, follow, slow_copy
 
 
 def networks() -> tuple[nn.Sequential, nn.Sequential]:
@@ -30,15 +30,15 @@ def test_adam_is_torchs_bit_for_bit() -> None:
     own = adam(ours[0].parameters(), 1e-2, weight_decay=0.1)
     library = torch.optim.Adam(theirs[0].parameters(), lr=1e-2, weight_decay=0.1, fused=True)
     for step in range(12):
-        for network, optimiser in ((ours, own), (theirs, library)):
+        for network, optimizer in ((ours, own), (theirs, library)):
             backward(network, step, frozen=step == 3)
             if step == 5:
-                optimiser.param_groups[0]["lr"] = 3e-3
+                optimizer.param_groups[0]["lr"] = 3e-3
             if step == 7:
-                optimiser.load_state_dict(copy.deepcopy(optimiser.state_dict()))
+                optimizer.load_state_dict(copy.deepcopy(optimizer.state_dict()))
             if step == 9:
-                optimiser.add_param_group({"params": list(network[2].parameters())})
-            optimiser.step()
+                optimizer.add_param_group({"params": list(network[2].parameters())})
+            optimizer.step()
         for a, b in zip(ours.parameters(), theirs.parameters(), strict=True):
             assert torch.equal(a, b), step
     assert own.state_dict()["state"][0]["step"] == 12
@@ -46,15 +46,15 @@ def test_adam_is_torchs_bit_for_bit() -> None:
     assert own._gathered is not None  # the short cut was taken
 
 
-def test_a_copied_optimiser_steps() -> None:
+def test_a_copied_optimizer_steps() -> None:
     ours, _ = networks()
-    optimiser = adam(ours.parameters(), 1e-2)
+    optimizer = adam(ours.parameters(), 1e-2)
     for step in range(2):
         backward(ours, step)
-        optimiser.step()
-    network, copied = copy.deepcopy((ours, optimiser))
+        optimizer.step()
+    network, copied = copy.deepcopy((ours, optimizer))
     backward(ours, 2)
-    optimiser.step()
+    optimizer.step()
     before = [p.clone() for p in ours.parameters()]
     backward(network, 2)
     copied.step()

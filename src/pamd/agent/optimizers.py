@@ -10,10 +10,10 @@ from torch import nn
 from pamd.agent.config import AgentConfig
 from pamd.errors import ConfigError
 from pamd.learners import Learner
-from pamd.optimisation import adam
+from pamd.optimization import adam
 from pamd.representation import Representation
 
-__all__ = ["make_optimisers", "stepped_parameters"]
+__all__ = ["make_optimizers", "stepped_parameters"]
 
 _MODELS = ("model", "isolated_model")
 """The optimizers of latent models. Only these have weight decay."""
@@ -43,19 +43,19 @@ def stepped_parameters(
     return stepped
 
 
-def make_optimisers(
+def make_optimizers(
     config: AgentConfig, learner: Learner[Any], representation: Representation, isolated: Representation | None
 ) -> dict[str, torch.optim.Optimizer]:
     """Return the optimizers by name: the agent's and the learner's own."""
     rate, decay = config.learner.options.learning_rate, config.method.weight_decay
-    optimisers: dict[str, torch.optim.Optimizer] = {
+    optimizers: dict[str, torch.optim.Optimizer] = {
         name: adam(parameters, rate, weight_decay=decay if name in _MODELS else 0.0)
         for name, parameters in stepped_parameters(config, learner, representation, isolated).items()
     }
-    learner.optimisers = learner.make_optimisers()
-    if taken := sorted(optimisers.keys() & learner.optimisers):
-        raise ConfigError(f"learner {type(learner).__name__} has an optimiser called {taken[0]!r}, as the agent does")
-    return {**optimisers, **learner.optimisers}
+    learner.optimizers = learner.make_optimizers()
+    if taken := sorted(optimizers.keys() & learner.optimizers):
+        raise ConfigError(f"learner {type(learner).__name__} has an optimizer called {taken[0]!r}, as the agent does")
+    return {**optimizers, **learner.optimizers}
 
 
 def _parameters(part: Representation) -> tuple[list[nn.Parameter], list[nn.Parameter], list[nn.Parameter]]:
