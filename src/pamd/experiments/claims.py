@@ -83,4 +83,13 @@ CLAIMS: tuple[Claim, ...] = (
             Pair("dbc-det+pamd (reward 1-gamma)", "sac"),
         ),
     ),
+    Claim(
+        "C8",
+        "PAMD improves on a fixed comparator of its own scale, and on the released per-coordinate one",
+        (
+            Pair("dbc-det+pamd", "dbc-det+l2 (scale of PAMD)"),
+            Pair("dbc-det+pamd", "dbc-det (mean)"),
+            Pair("dbc-det+pamd", "dbc-det+coordinate"),
+        ),
+    ),
 )

@@ -12,6 +12,8 @@ DECISIONS, ACTION_REPEAT = 8_000, 8
 TASKS = ("cartpole_swingup", "ball_in_cup_catch", "finger_spin", "walker_stand")
 EXTRA_TASKS = ("cartpole_swingup", "ball_in_cup_catch")
 """The tasks of the arms that only the C7 claims use."""
+CONTROL_TASKS = ("cartpole_swingup", "finger_spin", "walker_stand")
+"""The tasks of the fixed norms at PAMD's scale. ball_in_cup_catch is all or nothing and decides little."""
 _SMALL = (
     "env.noise.coordinates=8",
     "env.noise.deviation=1",
@@ -62,6 +64,21 @@ def _extra(task: str) -> tuple[Arm, ...]:
     )
 
 
+def _controls(task: str) -> tuple[Arm, ...]:
+    """Return fixed norms at PAMD's scale: l2 / sqrt(d) and the mean of |z - z'|, for d = 50.
+
+    Both are written as the plain norm with another c_R and weight, which gives the same loss: the square of
+    a * (norm - c_R * gap - ...) is a^2 times that of the norm, with c_R = 1 / a.
+    """
+    scaled_l2 = (f"{_OPERATOR}.c_R=7.0710678118654755", "method.objective.weight=0.01")
+    mean_l1 = (f"{_OPERATOR}.c_R=50", "method.objective.weight=0.0002")
+    return (
+        _arm(task, "dbc-det+l2", "scale of PAMD", *scaled_l2),
+        _arm(task, "dbc-det", "mean", *mean_l1),
+        *(() if task in EXTRA_TASKS else (_arm(task, "dbc-det+coordinate"),)),
+    )
+
+
 EXPERIMENT = add(
     Experiment(
         name="verdicts-states",
@@ -70,6 +87,7 @@ EXPERIMENT = add(
         arms=(
             *(arm for task in TASKS for arm in _everywhere(task)),
             *(arm for task in EXTRA_TASKS for arm in _extra(task)),
+            *(arm for task in CONTROL_TASKS for arm in _controls(task)),
         ),
         claims=CLAIMS,
         seeds=5,
