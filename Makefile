@@ -22,14 +22,14 @@ test: lint type
 	$(BIN)/pytest -n 2
 
 test-slow: setup
-	@sh system-packages.sh chromium || echo "without chromium the browser test is skipped"
+	@sh tools/system-packages.sh chromium || echo "without chromium the browser test is skipped"
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[atari,metric-learning,ray,release,slurm,tianshou,torchrl]'
 	$(BIN)/pytest -m slow -n 2
 
 setup: $(READY)
 
-$(READY): pyproject.toml constraints.txt system-packages.sh
-	@sh system-packages.sh
+$(READY): pyproject.toml constraints.txt tools/system-packages.sh
+	@sh tools/system-packages.sh
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV) || { echo "missing: the venv module of Python >= 3.11 (Debian: apt-get install python3-venv)"; exit 1; }
 	@$(BIN)/python -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "missing: Python >= 3.11 (found $$($(BIN)/python --version)); set PYTHON=..."; exit 1; }
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
@@ -51,8 +51,8 @@ bench: setup
 	$(BIN)/pamd bench
 
 docs: setup
-	$(BIN)/python docs/build.py
-	$(BIN)/python docs/fidelity.py
+	$(BIN)/python tools/reference.py
+	$(BIN)/python tools/fidelity.py
 
 site: setup
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[docs]'

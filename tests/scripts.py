@@ -1,4 +1,4 @@
-"""Scripts of docs/ and examples/ as modules, for tests of their functions."""
+"""Scripts of tools/ and examples/ as modules, for tests of their functions."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ ROOT = Path(__file__).parents[1]
 
 
 def load_script(path: str) -> Any:
-    """Import the script at `path`, which is relative to the repository: "docs/build.py"."""
+    """Import the script at `path`, which is relative to the repository: "tools/reference.py"."""
     name = path.removesuffix(".py").replace("/", "_")
     spec = importlib.util.spec_from_file_location(name, ROOT / path)
     assert spec is not None

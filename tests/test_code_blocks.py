@@ -120,8 +120,8 @@ def test_a_command_with_a_wrong_option_is_noticed() -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("notebook", sorted((ROOT / "docs" / "tutorials").glob("*.ipynb")), ids=lambda path: path.stem)
 def test_notebooks_run(notebook: Path) -> None:
-    notebooks = load_script("docs/notebooks.py")
+    notebooks = load_script("tools/notebooks.py")
     stored = notebooks.code_cells(notebooks.json.loads(notebook.read_text()))
     rerun = notebooks.code_cells(notebooks.run(notebook))
     kinds = [[[output["output_type"] for output in cell["outputs"]] for cell in cells] for cells in (stored, rerun)]
-    assert kinds[0] == kinds[1], "run `python docs/notebooks.py`"
+    assert kinds[0] == kinds[1], "run `python tools/notebooks.py`"

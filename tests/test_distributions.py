@@ -74,7 +74,7 @@ def test_the_wheel_has_the_package_with_its_data_and_nothing_else(distributions:
     assert f"{information}licenses/LICENSE" in names
     with tarfile.open(sdist) as archive:
         inside = {name.split("/", 1)[-1] for name in archive.getnames()}
-    assert {"Makefile", "system-packages.sh", "constraints.txt", "tests/test_distributions.py"} <= inside
+    assert {"Makefile", "tools/system-packages.sh", "constraints.txt", "tests/test_distributions.py"} <= inside
 
 
 def test_the_wheel_alone_runs_the_first_block_of_the_readme(distributions: tuple[Path, Path], tmp_path: Path) -> None:

@@ -16,11 +16,11 @@ PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").r
 
 
 def test_tables_of_reliability_are_those_of_the_results() -> None:
-    assert load_script("docs/reliability.py").page() == (ROOT / "docs" / "reliability.md").read_text()
+    assert load_script("tools/reliability.py").page() == (ROOT / "docs" / "reliability.md").read_text()
 
 
 def test_reference_is_up_to_date(monkeypatch: pytest.MonkeyPatch) -> None:
-    build = load_script("docs/build.py")
+    build = load_script("tools/reference.py")
     # A test of this run may have registered a distance of its own.
     ours = {name: DISTANCES.get(name) for name in DISTANCES.names() if not name.startswith("outside-")}
     monkeypatch.setattr(DISTANCES, "_entries", ours)
@@ -28,7 +28,7 @@ def test_reference_is_up_to_date(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_reference_of_the_command_line_is_up_to_date() -> None:
-    assert load_script("docs/build.py").command_line() == (ROOT / "docs" / "cli.md").read_text(), "run `make docs`"
+    assert load_script("tools/reference.py").command_line() == (ROOT / "docs" / "cli.md").read_text(), "run `make docs`"
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
@@ -69,7 +69,7 @@ def test_every_page_is_in_the_navigation_of_the_site() -> None:
 
 def test_the_site_shows_a_pipe_in_a_table_without_its_backslash() -> None:
     pytest.importorskip("mkdocs", reason="pip install 'pamd[docs]'")
-    html = load_script("docs/hooks.py").on_page_content(
+    html = load_script("tools/hooks.py").on_page_content(
         "<td><code>memory\\|mmap</code></td><p>a \\| b</p>", None, None, None
     )
     assert html == "<td><code>memory|mmap</code></td><p>a \\| b</p>"

@@ -56,6 +56,6 @@ def test_the_image_copies_what_it_installs_and_runs() -> None:
     demo = re.search(r'CMD \["python", "source/(.*)"\]', image)
     assert demo is not None
     assert (ROOT / demo[1]).is_file()
-    libraries = set(re.findall(r"\.so\.1:(\w+)", text("system-packages.sh")))
+    libraries = set(re.findall(r"\.so\.1:(\w+)", text("tools/system-packages.sh")))
     assert libraries
     assert all(re.search(rf"\b{name}\b", image) for name in libraries)

@@ -1,6 +1,6 @@
 """How far results lie from their formulas in float64: the table in docs/fidelity.md.
 
-`python docs/fidelity.py` (part of `make docs`) runs these tests and writes the table. In every other run a difference
+`python tools/fidelity.py` (part of `make docs`) runs these tests and writes the table. In every other run a difference
 must not exceed the one in the table, up to a factor of ten for another machine's rounding.
 """
 
@@ -80,4 +80,4 @@ def replaced(page: str, name: str, content: str) -> str:
 
 
 def _marks(name: str) -> tuple[str, str]:
-    return f"<!-- {name}: written by docs/fidelity.py -->\n", f"<!-- end of {name} -->\n"
+    return f"<!-- {name}: written by tools/fidelity.py -->\n", f"<!-- end of {name} -->\n"

@@ -58,7 +58,7 @@ def _empty_picture(_: Any, path: Path, **options: object) -> None:
 def test_the_page_shows_the_tables_of_the_verdicts() -> None:
     text = (HERE / "docs" / "evidence.md").read_text()
     assert "<!-- table verdicts -->" in text
-    assert load_script("docs/evidence.py").filled(text) == text
+    assert load_script("tools/evidence.py").filled(text) == text
 
 
 def test_every_run_of_the_verdicts_is_finished() -> None:

@@ -1,4 +1,4 @@
-"""Run the notebooks of docs/tutorials and keep their outputs: `python docs/notebooks.py [NAME...]`.
+"""Run the notebooks of docs/tutorials and keep their outputs: `python tools/notebooks.py [NAME...]`.
 
 Jupyter is not required: cells are executed in order in one namespace, in a temporary directory. Printed text and
 matplotlib figures become their outputs.
@@ -18,7 +18,7 @@ from typing import Any
 
 __all__ = ["NOTEBOOKS", "as_markdown", "run"]
 
-NOTEBOOKS = sorted((Path(__file__).parent / "tutorials").glob("*.ipynb"))
+NOTEBOOKS = sorted((Path(__file__).parents[1] / "docs" / "tutorials").glob("*.ipynb"))
 
 
 def run(notebook: Path) -> dict[str, Any]:

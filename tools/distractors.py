@@ -39,7 +39,7 @@ def main() -> None:
             if column == 0:
                 axis.set_ylabel(task, fontsize=7)
     figure.subplots_adjust(left=0.03, right=0.995, bottom=0.005, top=0.97, wspace=0.03, hspace=0.03)
-    figure.savefig(Path(__file__).with_suffix(".png"))
+    figure.savefig(Path(__file__).parents[1] / "docs" / "distractors.png")
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Draw the pictures of README and concepts anew: `python docs/pictures.py`. Distances and metrics are computed."""
+"""Draw the pictures of README and concepts anew: `python tools/pictures.py`. Distances and metrics are computed."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from matplotlib.figure import Figure
 import pamd
 from pamd import exact
 
-HERE = Path(__file__).parent / "pictures"
+PICTURES = Path(__file__).parents[1] / "docs" / "pictures"
 FIXED, ADAPTIVE, INK = "#d55e00", "#0072b2", "0.2"
 PAIR = ((-0.35, 0.6), (0.1, 0.72))
 """Two states at nearly the same distance from the origin: different latents, nearly the same reward."""
@@ -195,8 +195,8 @@ def _matrix(axis: Axes, matrix: np.ndarray) -> None:
 
 
 def save(figure: Figure, name: str) -> None:
-    HERE.mkdir(exist_ok=True)
-    figure.savefig(HERE / f"{name}.png", bbox_inches="tight", metadata={"Software": None})
+    PICTURES.mkdir(exist_ok=True)
+    figure.savefig(PICTURES / f"{name}.png", bbox_inches="tight", metadata={"Software": None})
     plt.close(figure)
 
 

@@ -1,4 +1,4 @@
-"""Write the tables of docs/reliability.md anew from results/bench: `python docs/reliability.py`."""
+"""Write the tables of docs/reliability.md anew from results/bench: `python tools/reliability.py`."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-HERE = Path(__file__).parent
-RESULTS = HERE.parent / "results" / "bench"
-PAGE = HERE / "reliability.md"
+DOCS = Path(__file__).parents[1] / "docs"
+RESULTS = DOCS.parent / "results" / "bench"
+PAGE = DOCS / "reliability.md"
 
 
 def page() -> str:

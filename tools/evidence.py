@@ -1,4 +1,4 @@
-"""Write the tables of docs/evidence.md from the runs in results/verdicts: `python docs/evidence.py`.
+"""Write the tables of docs/evidence.md from the runs in results/verdicts: `python tools/evidence.py`.
 
 `pamd reproduce verdicts --artefact-only --runs results/verdicts/runs --out results/verdicts/tables` makes the tables.
 """
@@ -13,15 +13,15 @@ from pathlib import Path
 
 from pamd.experiments import EXPERIMENTS
 
-HERE = Path(__file__).parent
-RUNS = HERE.parent / "results" / "verdicts" / "runs"
-TABLES = HERE.parent / "results" / "verdicts" / "tables"
+DOCS = Path(__file__).parents[1] / "docs"
+RUNS = DOCS.parent / "results" / "verdicts" / "runs"
+TABLES = DOCS.parent / "results" / "verdicts" / "tables"
 PREFIXES = {"toy": "toy-*", "states": "state-*", "pixels": "[!st]*_*"}
 """The names of the run directories of each rung."""
 
 
 def main() -> None:
-    page = HERE / "evidence.md"
+    page = DOCS / "evidence.md"
     page.write_text(filled(page.read_text(encoding="utf-8")), encoding="utf-8")
 
 

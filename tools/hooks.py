@@ -10,9 +10,9 @@ from typing import Any
 
 from mkdocs.structure.files import File, Files
 
-HERE = Path(__file__).parent
-ROOT = HERE.parent
-sys.path.insert(0, str(HERE))
+ROOT = Path(__file__).parents[1]
+DOCS = ROOT / "docs"
+sys.path.insert(0, str(Path(__file__).parent))
 
 from notebooks import NOTEBOOKS, as_markdown  # noqa: E402
 
@@ -62,8 +62,8 @@ def relinked(text: str, page: str, source: Path) -> tuple[str, set[Path]]:
             return f"`{name}`" if label.strip("`") == name else f"{label} (`{name}`)"
         if str(path) in outside:
             uri = outside[str(path)]
-        elif path.is_relative_to(HERE) and path.suffix not in (".py", ".ipynb"):
-            uri = path.relative_to(HERE).as_posix()
+        elif path.is_relative_to(DOCS) and path.suffix != ".ipynb":
+            uri = path.relative_to(DOCS).as_posix()
         elif path in NOTEBOOKS:
             uri = f"tutorials/{path.stem}.md"
         else:

@@ -1,4 +1,4 @@
-"""Draw docs/family.png anew from the records: `python docs/family.py`."""
+"""Draw docs/family.png anew from the records: `python tools/family.py`."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from matplotlib.patches import FancyBboxPatch
 from pamd.methods.family import COLUMNS, family
 from pamd.table import NONE
 
-HERE = Path(__file__).parent
+DOCS = Path(__file__).parents[1] / "docs"
 SHOWN = ("latent space", "comparator", "target", "model", "reward head")
 WIDTHS = (1.5, 1.4, 3.1, 1.6, 2.7)
 GAP, LEFT, ROW = 0.14, 2.0, 0.52
@@ -37,7 +37,7 @@ def main() -> None:
         axes.text(0.05, _top(index) + ROW / 2, str(row["method"]), va="center", fontsize=11, weight="bold")
     flow = "encoder → latent space → z → comparator d(z, z')   ← regressed on ←   target ← model, reward head"
     axes.text(width / 2, ROW * 0.5, flow, ha="center", va="center", fontsize=12)
-    figure.savefig(HERE / "family.png", bbox_inches="tight", metadata={"Software": None})
+    figure.savefig(DOCS / "family.png", bbox_inches="tight", metadata={"Software": None})
 
 
 def _top(index: int) -> float:

@@ -1,4 +1,4 @@
-"""Draw docs/learning.png from the runs in results/bench/learning: `python docs/learning.py`."""
+"""Draw docs/learning.png from the runs in results/bench/learning: `python tools/learning.py`."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from pamd.benchmarks.learning.plan import SEEDS, make_config
 from pamd.report.figure import NAMED
 from pamd.training.config import run_name
 
-HERE = Path(__file__).parent
-RUNS = HERE.parent / "results" / "bench" / "learning"
+DOCS = Path(__file__).parents[1] / "docs"
+RUNS = DOCS.parent / "results" / "bench" / "learning"
 OLD = "#8a8a8a"
 """The color of the scale of version 0.2.0."""
 
@@ -38,7 +38,7 @@ def main() -> None:
         axes.spines[["top", "right"]].set_visible(False)
     panels[0].set_ylabel("return")
     figure.legend(lines.values(), lines, loc="outside lower center", ncols=len(lines), frameon=False)
-    figure.savefig(HERE / "learning.png", metadata={"Software": None})
+    figure.savefig(DOCS / "learning.png", metadata={"Software": None})
 
 
 if __name__ == "__main__":
