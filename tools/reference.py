@@ -15,9 +15,9 @@ from pamd.cli.parser import grouped
 from pamd.cli.signature import Option, description, options
 from pamd.envs import FAMILIES
 from pamd.envs.dmc import ACTION_REPEATS, OTHER_ACTION_REPEAT
-from pamd.fields import field_docs
 from pamd.methods.family import family
 from pamd.scales import SCALES
+from pamd.schema import field_docs
 from pamd.table import NONE
 
 DOCS = Path(__file__).parents[1] / "docs"

@@ -12,9 +12,9 @@ from torch.nn import functional as F
 from pamd.config import check_choice
 from pamd.distances import Distance
 from pamd.errors import ConfigError, DtypeError, ShapeError
-from pamd.fields import explained
 from pamd.operators import Operator
 from pamd.operators.rap import Rap
+from pamd.schema import explained
 from pamd.types import Latents, Loss, Measurement, Pairs
 
 __all__ = ["Objective", "make_pairs", "metric_loss"]

@@ -13,7 +13,7 @@ from types import ModuleType
 from typing import Generic, TypeVar
 
 from pamd.errors import ConfigError, PluginWarning, UnknownNameError, nearest
-from pamd.fields import explained
+from pamd.schema import explained
 
 __all__ = ["Registry"]
 
@@ -46,7 +46,7 @@ class Registry(Generic[T]):
         """Return a decorator that registers an object under `name`.
 
         The same definition may be registered again (a notebook cell run twice, a reloaded module) and replaces itself.
-        If the object has a `Config`, `help` of that dataclass explains every option.
+        If the object has a `Config`, `help` of that dataclass explains every option, and its errors name the object.
         """
 
         def add(thing: T) -> T:
@@ -57,6 +57,8 @@ class Registry(Generic[T]):
             record = getattr(thing, "Config", None)
             if dataclasses.is_dataclass(record) and isinstance(record, type):
                 explained(record)
+                if "__what__" not in vars(record):
+                    record.__what__ = f"{self.kind} {name!r}"  # type: ignore[attr-defined]
             return thing
 
         return add

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from pamd.errors import DtypeError, ShapeError
-from pamd.fields import explained
+from pamd.schema import explained
 
 __all__ = ["Batch", "Budget", "Extras", "Latents", "Loss", "Measurement", "NStep", "Pairs", "Window"]
 

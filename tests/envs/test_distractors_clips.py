@@ -325,7 +325,7 @@ def test_what_packages_carry_is_found_without_importing_them() -> None:
     ("options", "says"),
     [
         ({"strength": 1.5}, "strength must be a number from 0 to 1"),
-        ({"source": "vidoe"}, "should be 'video'"),
+        ({"source": "vidoe"}, "Did you mean 'video'"),
         ({"jitter": -1.0}, "jitter"),
         ({"frames": 1}, "at least 2"),
         ({"train_clips": 0}, "train_clips"),

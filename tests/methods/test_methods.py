@@ -148,9 +148,9 @@ def test_settings_reach_the_options_of_parts() -> None:
     [
         (("distance.hiden=64",), "unknown option 'distance.hiden'. Did you mean 'distance.hidden'"),
         (("hidden=64",), "Did you mean 'distance.hidden'"),
-        (("distance.hidden=wide",), "distance 'pamd': option 'hidden' is 'wide'"),
+        (("distance.hidden=wide",), "distance 'pamd': hidden must be a whole number, got 'wide'"),
         ("distance.hidden=64", "settings must be a list such as ['distance.hidden=64']"),
-        (("ensemble=many",), "method 'simsr+pamd': option 'ensemble' is 'many'"),
+        (("ensemble=many",), "method 'simsr+pamd': ensemble must be a whole number, got 'many'"),
         (("fidelity=released",), "pass fidelity='released'"),
     ],
 )

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from pamd.fields import field_docs
+from pamd.schema import field_docs
 
 __all__ = ["Metavar", "Option", "Without", "description", "options"]
 

@@ -3,28 +3,24 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from pamd.config import check_positive
 from pamd.distances.base import DISTANCES, Distance, Laws
 from pamd.distances.lp import pairwise_norm
+from pamd.schema import Positive, record
 
 __all__ = ["Mico", "MicoConfig"]
 
 
-@dataclass(frozen=True)
+@record
 class MicoConfig:
     """The options of `mico`."""
 
-    beta: float = 0.1
+    beta: Positive = 0.1
     """The weight of the angle."""
-
-    def __post_init__(self) -> None:
-        check_positive("distance 'mico'", beta=self.beta)
 
 
 @DISTANCES.register("mico")

@@ -9,13 +9,13 @@ from typing import Any, ClassVar, Literal, get_args
 from pamd.config import Part, check_choice, check_fraction, check_positive, check_whole
 from pamd.distances import DISTANCES
 from pamd.errors import ConfigError
-from pamd.fields import explained
 from pamd.initialization import Initialization
 from pamd.models import TransitionKind, TransitionStd
 from pamd.objective import Objective
 from pamd.operators import OPERATORS
 from pamd.operators.base import OperatorConfig
 from pamd.registry import Registry
+from pamd.schema import explained
 
 __all__ = ["BallRadius", "DistancePart", "LatentSpace", "Method", "OperatorPart"]
 

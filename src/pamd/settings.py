@@ -1,0 +1,192 @@
+"""Changes of single options: `--set method.operator.gamma=0.9`, and option names of earlier versions."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import typing
+import warnings
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple, TypeVar
+
+from pamd.errors import ConfigError, UnknownNameError
+from pamd.schema import Part, build, field_types, records_in, to_tree
+
+__all__ = ["RENAMED", "apply_settings", "override", "rename_old_keys"]
+
+C = TypeVar("C")
+
+RENAMED: dict[str, dict[str, str]] = {}
+"""Option names of earlier versions: record -> {old key: new key}. Both keys start at the record and may be dotted.
+
+{"Method": {"objective": "metric"}} turns `method.objective.pairing` into `method.metric.pairing`.
+"""
+
+
+def override(config: C, settings: Sequence[str], what: str = "the config") -> C:
+    """Return `config` with the fields changed by settings of the form "dotted.key=value"."""
+    if not settings:
+        return config
+    tree = to_tree(config)
+    apply_settings(type(config), tree, settings)
+    return build(type(config), tree, what)
+
+
+def apply_settings(cls: type[Any], tree: dict[str, Any], settings: Sequence[str]) -> None:
+    """Change the tree of a `cls` in place with settings such as "method.operator.gamma=0.9".
+
+    Keys are dotted. Values are JSON or plain words. `options` may be omitted from a key: `learner.batch` is
+    `learner.options.batch`. A new name of a part also sets the default options of that name. Names are set first,
+    regardless of the order of the settings.
+
+    A part in a list of parts is addressed by its name: `method.metric.weight=0.5` changes the term "metric" of
+    `method.terms`, `method.metric=null` removes it, `method.metric={}` adds it with its default options.
+    """
+    if isinstance(settings, str):
+        raise ConfigError(f"settings must be a list such as [{settings!r}], got the text alone")
+    pairs = [setting.partition("=") for setting in settings]
+    for key, equals, _ in pairs:
+        if not equals:
+            raise ConfigError(f"--set takes KEY=VALUE, got {key!r}")
+    for key, _, text in sorted(pairs, key=lambda pair: (not pair[0].endswith(".name"), pair[0].count("."))):
+        _apply(cls, tree, key, _value(text))
+
+
+def rename_old_keys(cls: type[Any], tree: dict[str, Any]) -> None:
+    """Replace the option names of earlier versions in the tree of a `cls`, such as an old config.json, in place."""
+    for key, value in list(_pop_old_keys(cls, tree, "")):
+        _apply(cls, tree, key, value)
+
+
+def _value(text: str) -> Any:
+    """Parse JSON. Other text is returned unchanged. 1e5 is an integer, so that counts can be written this way."""
+    try:
+        value = json.loads(text)
+    except (ValueError, RecursionError):
+        return text
+    written_short = isinstance(value, float) and "e" in text.lower() and value.is_integer()
+    return int(value) if written_short else value
+
+
+def _apply(cls: Any, tree: dict[str, Any], key: str, value: Any) -> None:
+    """Set the value of `key`. A `cls` describes the tree, so that the key can be followed through parts."""
+    branch, kind, done, rest = tree, cls, "", key
+    while True:
+        branch, kind = _options_of(branch, kind, rest)
+        rest = _new_name(kind, rest, done)
+        name, _, rest = rest.partition(".")
+        here = done + name
+        target = _find(branch, kind, name)
+        if target is None:
+            raise _unknown_option(tree, key, here, [done + known for known in _names(branch, kind)])
+        if not rest:
+            break
+        inside = target.value
+        if inside is None and target.part is not None:
+            raise ConfigError(f"--set {key}: there is no {here}; --set {here}={{}} adds it with its default options")
+        if not isinstance(inside, dict):
+            raise ConfigError(f"--set {key}: {here} is {inside!r} and has no fields")
+        branch, kind, done = inside, target.kind, here + "."
+    if target.part is not None:
+        _set_part(target, name, value, key)
+        return
+    if _is_part(kind) and name == "name" and value != branch["name"]:
+        branch["options"] = to_tree(kind(value))["options"]
+    branch[name] = value
+
+
+class _Target(NamedTuple):
+    """What a name stands for: a field of a record, or a part in a list of parts."""
+
+    value: Any
+    """The value in the tree. None: there is no such part in the list."""
+    kind: Any
+    """The dataclass of the value, or None."""
+    part: list[Any] | None = None
+    """The list that holds the part, or None for a field."""
+
+
+def _find(branch: dict[str, Any], kind: Any, name: str) -> _Target | None:
+    types = field_types(kind) if dataclasses.is_dataclass(kind) else {}
+    if name in branch or name in types:  # An old file has no value for a new name.
+        return _Target(branch.get(name), next(iter(records_in(types.get(name))), None))
+    for field, part in _part_lists(kind):
+        parts = branch.setdefault(field, [])
+        value = next((item for item in parts if item["name"] == name), None)
+        if value is not None or name in part.registry.names():
+            return _Target(value, part, parts)
+    return None
+
+
+def _set_part(target: _Target, name: str, value: Any, key: str) -> None:
+    """Add a part to its list, replace it, or remove it."""
+    assert target.part is not None
+    if value is not None and not isinstance(value, dict):
+        raise ConfigError(f"--set {key} takes null or the part's options, such as {{}}, got {value!r}")
+    index = next((at for at, item in enumerate(target.part) if item["name"] == name), len(target.part))
+    target.part[index : index + 1] = [] if value is None else [to_tree(target.kind(name, value))]
+
+
+def _options_of(branch: dict[str, Any], kind: Any, key: str) -> tuple[dict[str, Any], Any]:
+    """Return the branch and dataclass with the field `key`: a part's options, unless the part itself has the field."""
+    if _is_part(kind) and key.partition(".")[0] not in ("name", "options"):
+        return branch["options"], kind.registry.get(branch["name"]).Config
+    return branch, kind
+
+
+def _is_part(kind: Any) -> bool:
+    return isinstance(kind, type) and issubclass(kind, Part)
+
+
+def _part_lists(kind: Any) -> Iterator[tuple[str, Any]]:
+    """Yield the name of each field that is a list of parts, such as `tuple[TermPart, ...]`, and the class of a part."""
+    for name, hint in field_types(kind).items() if dataclasses.is_dataclass(kind) else ():
+        if typing.get_origin(hint) is tuple and _is_part(typing.get_args(hint)[0]):
+            yield name, typing.get_args(hint)[0]
+
+
+def _names(branch: dict[str, Any], kind: Any) -> list[str]:
+    """Return the names that can follow in a key."""
+    return [*branch, *(name for _, part in _part_lists(kind) for name in part.registry.names())]
+
+
+def _unknown_option(tree: dict[str, Any], key: str, here: str, choices: list[str]) -> UnknownNameError:
+    """Return the error for `here`, the unknown prefix of `key`. If a part has this field, suggest `part.key`."""
+    for part, fields in tree.items():
+        if isinstance(fields, dict) and here in {*fields, *(fields.get("options") or ())}:
+            return UnknownNameError("option", key, choices, meant=f"{part}.{key}")
+    return UnknownNameError("option", here, choices)
+
+
+def _new_name(kind: Any, key: str, done: str) -> str:
+    """Return a key below a `kind` with the present names. `done` is the part of the key before it."""
+    for old, new in RENAMED.get(getattr(kind, "__name__", ""), {}).items():
+        if key == old or key.startswith(old + "."):
+            message = f"the option {done + old!r} is now called {done + new!r}; the old name will be removed"
+            warnings.warn(message, DeprecationWarning, stacklevel=4)
+            return new + key.removeprefix(old)
+    return key
+
+
+def _pop_old_keys(kind: Any, tree: dict[str, Any], prefix: str) -> Iterator[tuple[str, Any]]:
+    """Remove the old keys from the tree of a `kind`. Yield each key with its value."""
+    if _is_part(kind):
+        if isinstance(tree.get("options"), dict):
+            yield from _pop_old_keys(kind.registry.get(tree["name"]).Config, tree["options"], prefix)
+        return
+    for old in RENAMED.get(getattr(kind, "__name__", ""), ()):
+        *parents, leaf = old.split(".")
+        branch: Any = tree
+        for name in parents:
+            branch = branch.get(name) if isinstance(branch, dict) else None
+        if isinstance(branch, dict) and leaf in branch:
+            yield prefix + old, branch.pop(leaf)
+            if not branch and parents:
+                tree.pop(parents[0])  # `a` of the old key `a.b`, which a new record does not know.
+    for name, hint in field_types(kind).items():
+        inner, value = next(iter(records_in(hint)), None), tree.get(name)
+        if inner is not None and isinstance(value, dict):
+            yield from _pop_old_keys(inner, value, f"{prefix}{name}.")
+        elif _is_part(inner) and isinstance(value, list):
+            for item in value:
+                yield from _pop_old_keys(inner, item, f"{prefix}{item['name']}.")
