@@ -1,6 +1,6 @@
 """Write the tables of docs/evidence.md from the runs in results/verdicts: `python tools/evidence.py`.
 
-`pamd reproduce verdicts --artefact-only --runs results/verdicts/runs --out results/verdicts/tables` makes the tables.
+`pamd reproduce verdicts --report-only --runs results/verdicts/runs --out results/verdicts/tables` makes the tables.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Experiments as data, and from their names to their artefacts."""
+"""Experiments as data, and from their names to their artifacts."""
 
 from __future__ import annotations
 
@@ -113,15 +113,15 @@ def tiny() -> Iterator[str]:
     EXPERIMENTS.unregister("tiny")
 
 
-def test_from_name_to_artefact(tiny: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_from_name_to_artifact(tiny: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     words = ["reproduce", tiny, "--scale", "smoke", "--runs", str(tmp_path), "--workers", "2"]
-    assert main([*words, "--artefact-only"]) == 2
+    assert main([*words, "--report-only"]) == 2
     assert "nothing to report" in capsys.readouterr().err
     assert main([*words, "--plan"]) == 0
     assert "2 runs, 0 of them finished; 160 decisions" in capsys.readouterr().err
     assert list(tmp_path.iterdir()) == []
     assert main(words) == 0
-    place = tmp_path / "artefacts" / "tiny-smoke"
+    place = tmp_path / "artifacts" / "tiny-smoke"
     results = json.loads((place / "results.json").read_text())
     assert [row["method"] for row in results["rows"]] == ["sac", "sac (slow)"]
     for row in results["rows"]:
@@ -133,14 +133,14 @@ def test_from_name_to_artefact(tiny: str, tmp_path: Path, capsys: pytest.Capture
     # From files alone: the same again without the runs' weights and replays.
     before = (place / "results.json").read_bytes()
     (place / "results.json").unlink()
-    assert main([*words, "--artefact-only"]) == 0
+    assert main([*words, "--report-only"]) == 0
     assert (place / "results.json").read_bytes() == before
 
 
 @pytest.mark.parametrize("name", ["lemma", "parameter-match"])
 def test_what_is_computed_is_tabulated(name: str, tmp_path: Path) -> None:
     assert main(["reproduce", name, "--scale", "smoke", "--runs", str(tmp_path), "--threads", "1"]) == 0
-    rows = json.loads((tmp_path / "artefacts" / f"{name}-smoke" / "table.json").read_text())["rows"]
+    rows = json.loads((tmp_path / "artifacts" / f"{name}-smoke" / "table.json").read_text())["rows"]
     if name == "lemma":
         assert {row["violations"] for row in rows} == {0}
         assert min(float(row["nearest to lower"]) for row in rows) >= 1
@@ -153,9 +153,9 @@ def test_what_is_computed_is_tabulated(name: str, tmp_path: Path) -> None:
     [
         (["tabel1"], "Did you mean 'table1'"),
         (["table1", "--scale", "cup"], "Valid: cpu, paper, smoke"),
-        (["table1", "--plan", "--artefact-only"], "--plan cannot be combined with --artefact-only"),
+        (["table1", "--plan", "--report-only"], "--plan cannot be combined with --report-only"),
         (["fig-mlp", "--discard-replay"], "fig-mlp cannot be combined with --discard-replay: it reads the replay"),
-        (["lemma", "--artefact-only"], "it cannot be combined with --artefact-only"),
+        (["lemma", "--report-only"], "it cannot be combined with --report-only"),
         (["lemma", "--seeds", "1"], "it cannot be combined with --seeds"),
         (["table1", "--methods", "dbc-dat"], "'dbc-det'"),
     ],
@@ -183,7 +183,7 @@ def test_every_experiment_end_to_end(name: str, shared_runs: Path) -> None:
     """At smoke scale, which claims nothing but that everything runs."""
     experiment = EXPERIMENTS.get(name)
     assert main(["reproduce", name, "--scale", "smoke", "--runs", str(shared_runs)]) == 0
-    place = shared_runs / "artefacts" / f"{name}-smoke"
+    place = shared_runs / "artifacts" / f"{name}-smoke"
     if experiment.arms:
         rows = json.loads((place / "results.json").read_text())["rows"]
         # A task before videos has a longer name.

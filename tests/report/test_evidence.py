@@ -42,7 +42,7 @@ def test_the_tables_of_the_earlier_runs_are_made_of_them_and_the_text_quotes_the
 
 def test_the_tables_of_the_verdicts_are_made_of_their_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("matplotlib.figure.Figure.savefig", _empty_picture)  # Only the tables are compared.
-    reproduce("verdicts", artefact_only=True, runs=VERDICTS / "runs", out=tmp_path)
+    reproduce("verdicts", report_only=True, runs=VERDICTS / "runs", out=tmp_path)
     committed = {path.relative_to(VERDICTS / "tables") for path in (VERDICTS / "tables").rglob("*.csv")}
     assert committed == {path.relative_to(tmp_path) for path in tmp_path.rglob("*.csv")}
     differing = [

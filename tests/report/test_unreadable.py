@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 from tests.report.runs import write_run
-from tests.report.test_artefact import EXPERIMENTS, write_artefact
+from tests.report.test_artifact import EXPERIMENTS, write_artifact
 from tests.training.runs import edit_config, toy
 
 from pamd.cli.main import main
@@ -92,7 +92,7 @@ def test_the_command_says_what_it_left_out(tmp_path: Path, capsys: pytest.Captur
 def test_results_json_lists_what_is_unreadable(tmp_path: Path) -> None:
     good, bad = (write_run(tmp_path / "runs", name=name, seed=seed) for seed, name in enumerate(("good", "bad")))
     (bad / "eval.jsonl").write_text("5\n")
-    write_artefact(EXPERIMENTS.get("table1"), [("norm", good), ("norm", bad)], tmp_path / "out", "cpu", {})
+    write_artifact(EXPERIMENTS.get("table1"), [("norm", good), ("norm", bad)], tmp_path / "out", "cpu", {})
     content = json.loads((tmp_path / "out" / "results.json").read_text())
     assert "must be a record, got 5" in content["unreadable"]["bad"]
     assert [row["seeds"] for row in content["rows"]] == [1]

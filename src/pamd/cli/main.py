@@ -26,6 +26,7 @@ COMMANDS = {
     "resume": ("pamd.cli.train", "resume", "continue an interrupted run, or extend a finished one"),
     "eval": ("pamd.cli.train", "evaluate", "evaluate a run's newest checkpoint and record a video"),
     "report": ("pamd.cli.report", "report", "write an HTML report on runs, with the paper's numbers"),
+    "pack": ("pamd.cli.pack", "pack", "write runs to one Parquet file, which reports read like a directory"),
     "sweep": ("pamd.cli.sweep", "sweep", "train tasks x methods x seeds on this machine, Ray or Slurm"),
     "reproduce": ("pamd.cli.reproduce", "reproduce", "run an experiment of the paper and build its table or figure"),
     "diagnose": ("pamd.cli.diagnose", "diagnose", "test whether the distance shapes the encoder"),

@@ -26,7 +26,8 @@ RENAMED = {
     "steps": "decisions",
     "env-steps": "decisions",
     "agent": "method",
-    "neighbors": "neighbors",
+    "neighbours": "neighbors",
+    "artefact-only": "report-only",
 }
 """Option names of earlier versions and other packages, and their names here. They are used to suggest corrections."""
 

@@ -1,4 +1,4 @@
-"""`pamd reproduce NAME`: train the runs of a table or figure of the paper and write its artefact."""
+"""`pamd reproduce NAME`: train the runs of a table or figure of the paper and write its artifact."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from pamd.cli.artefact import verdict_tables, write_artefact
+from pamd.cli.artifact import verdict_tables, write_artifact
 from pamd.cli.console import print_text
 from pamd.cli.sweep import Execution, plan_jobs, print_plan, print_summary, run_jobs
 from pamd.cli.verdicts import (
@@ -53,11 +53,11 @@ def reproduce(
     runs: Path = Path("runs"),
     out: Path | None = None,
     plan: bool = False,
-    artefact_only: bool = False,
+    report_only: bool = False,
     rung: tuple[str, ...] = (),
     execution: Execution = Execution(),  # noqa: B008
 ) -> int:
-    """Run an experiment and write its artefact. After an interruption, rerun the same command to continue.
+    """Run an experiment and write its artifact. After an interruption, rerun the same command to continue.
 
     Args:
         name: an experiment (see `pamd list experiments`), or verdicts
@@ -69,9 +69,9 @@ def reproduce(
         decisions: budget of each run, e.g. 50000 or 5e4 (default: the scale's)
         storage: where replays keep their frames; mmap uses disk instead of memory (default: memory)
         runs: parent directory of the runs; experiments share the runs that they have in common
-        out: directory of the artefact (default: RUNS/artefacts/NAME-SCALE)
+        out: directory of the artifact (default: RUNS/artifacts/NAME-SCALE)
         plan: only print the runs and a forecast of time, memory and disk
-        artefact_only: do not train; write the artefact from the existing run directories
+        report_only: do not train; write the artifact from the existing run directories
         rung: which parts of `verdicts` to run: exact, toy, states, pixels, paper (default: all but paper)
     """
     selection = {"tasks": tasks, "methods": methods, "seeds": seeds, "decisions": decisions, "storage": storage}
@@ -80,12 +80,12 @@ def reproduce(
     chosen = _select_experiments(name, rung)
     codes, found = [0], {}
     for one, full_name in chosen.items():
-        place = runs / "artefacts" / f"{full_name}-{scale}" if out is None else out / one if name == VERDICTS else out
+        place = runs / "artifacts" / f"{full_name}-{scale}" if out is None else out / one if name == VERDICTS else out
         try:
             if one == EXACT:
-                found[one] = reproduce_exact(scale, runs, place, plan=plan, artefact_only=artefact_only)
+                found[one] = reproduce_exact(scale, runs, place, plan=plan, report_only=report_only)
                 continue
-            given = (fidelity, selection, runs, place, plan, artefact_only, execution)
+            given = (fidelity, selection, runs, place, plan, report_only, execution)
             code, found[one] = _reproduce(EXPERIMENTS.get(full_name), scale, *given)
             codes.append(code)
         except NoRunsError as error:
@@ -93,7 +93,7 @@ def reproduce(
                 raise
             print_text(str(error))  # The other rungs can still be reported.
     if name == VERDICTS:
-        write_rungs(found, out or runs / "artefacts" / f"{VERDICTS}-{scale}")
+        write_rungs(found, out or runs / "artifacts" / f"{VERDICTS}-{scale}")
     return next((code for code in codes if code), 0)
 
 
@@ -117,14 +117,14 @@ def _reproduce(
     runs: Path,
     out: Path,
     plan: bool,
-    artefact_only: bool,
+    report_only: bool,
     execution: Execution,
 ) -> tuple[int, list[Answer]]:
-    """Run one experiment and write its artefact. Return the exit code and the answers to its claims.
+    """Run one experiment and write its artifact. Return the exit code and the answers to its claims.
 
     `selection` contains the options of its runs.
     """
-    _check(experiment, plan, artefact_only, execution, [key for key, value in selection.items() if value])
+    _check(experiment, plan, report_only, execution, [key for key, value in selection.items() if value])
     check_directory(out, "--out")
     print_text(f"{experiment.title}. It shows {experiment.shows}.")
     if not experiment.arms:
@@ -133,19 +133,19 @@ def _reproduce(
     if selection["decisions"] is None and not selection["seeds"] and not own_scale:
         print_text(f"scale {scale}: {SCALES[scale].what}")
     planned, forecast = plan_jobs(experiment.runs(scale, fidelity, **selection), runs, execution)
-    if not artefact_only:
+    if not report_only:
         print_plan(planned, forecast)
     if plan:
         return 0, []
-    code = 0 if artefact_only else print_summary(run_jobs(planned, execution, forecast))
-    comparison = _write(experiment, scale, fidelity, planned, out, diagnose=not artefact_only and code == 0)
+    code = 0 if report_only else print_summary(run_jobs(planned, execution, forecast))
+    comparison = _write(experiment, scale, fidelity, planned, out, diagnose=not report_only and code == 0)
     return code, answers(comparison, experiment.claims, next(iter(OUTCOMES)), np.random.default_rng(0))
 
 
-def _check(experiment: Experiment, plan: bool, artefact_only: bool, execution: Execution, given: Sequence[str]) -> None:
+def _check(experiment: Experiment, plan: bool, report_only: bool, execution: Execution, given: Sequence[str]) -> None:
     """Raise ConfigError if options contradict each other or the experiment. `given` names the options of the runs."""
-    if plan and artefact_only:
-        raise ConfigError("reproduce: --plan cannot be combined with --artefact-only")
+    if plan and report_only:
+        raise ConfigError("reproduce: --plan cannot be combined with --report-only")
     if experiment.needs_replay and execution.discard_replay:
         raise ConfigError(
             f"reproduce: {experiment.name} cannot be combined with --discard-replay:"
@@ -153,7 +153,7 @@ def _check(experiment: Experiment, plan: bool, artefact_only: bool, execution: E
         )
     if experiment.arms:
         return
-    options = [f"--{key}" for key in given] + (["--artefact-only"] if artefact_only else [])
+    options = [f"--{key}" for key in given] + (["--report-only"] if report_only else [])
     if options:
         raise ConfigError(
             f"reproduce: {experiment.name} is computed, not trained: it cannot be combined with {', '.join(options)}"
@@ -163,7 +163,7 @@ def _check(experiment: Experiment, plan: bool, artefact_only: bool, execution: E
 def _write(
     experiment: Experiment, scale: str, fidelity: str, planned: Sequence[Job], out: Path, diagnose: bool
 ) -> Comparison:
-    """Write the artefact of the existing runs and print its table."""
+    """Write the artifact of the existing runs and print its table."""
     existing = [(job.label, job.path) for job in planned if (job.path / "config.json").is_file()]
     if not any(read_state(path).last_return is not None for _, path in existing):
         raise NoRunsError(
@@ -173,7 +173,7 @@ def _write(
     if experiment.after is not None and diagnose:
         draw(experiment.after(scale, existing))
     about = {"fidelity": fidelity, "runs planned": len(planned)}
-    comparison = write_artefact(experiment, existing, out, scale, about)
+    comparison = write_artifact(experiment, existing, out, scale, about)
     table = results.summary(comparison, np.random.default_rng(0))
     print_text("\n".join([table.text(), *table.notes]))
     for table in verdict_tables(experiment, comparison):
@@ -187,7 +187,7 @@ def _write(
 
 
 def _compute(experiment: Experiment, scale: str, out: Path, plan: bool, threads: int | None) -> int:
-    """Compute an artefact that requires no training, print it and write it to table.json."""
+    """Compute an artifact that requires no training, print it and write it to table.json."""
     if plan:
         print_text("no runs: one table, computed on this machine in minutes")
         return 0

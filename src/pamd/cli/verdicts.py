@@ -43,7 +43,7 @@ _UNITS = {EXACT: "log10 of the error"}
 """The compared quantity of a rung, if it is not the return."""
 
 
-def reproduce_exact(scale: str, runs: Path, out: Path, *, plan: bool, artefact_only: bool) -> list[Answer]:
+def reproduce_exact(scale: str, runs: Path, out: Path, *, plan: bool, report_only: bool) -> list[Answer]:
     """Fit exact metrics with every distance, write the verdicts, and return the answers. Finished fits are kept."""
     size = _FITS[scale]
     print_text("The claims on exact metrics of finite MDPs, for which the ground truth is known.")
@@ -51,7 +51,7 @@ def reproduce_exact(scale: str, runs: Path, out: Path, *, plan: bool, artefact_o
         print_text(f"{len(EXACT_DISTANCES)} distances, 4 metrics, {size.seeds} seeds: about ten minutes on one core")
         return []
     place = runs / f"{EXACT}-{scale}"
-    cells = [dataclasses.asdict(cell) for cell in _fit(size, place, artefact_only)]
+    cells = [dataclasses.asdict(cell) for cell in _fit(size, place, report_only)]
     if not cells:
         raise NoRunsError(f"no fit of the rung exact is in {place}: there is nothing to report")
     found: list[Answer] = []
@@ -63,7 +63,7 @@ def reproduce_exact(scale: str, runs: Path, out: Path, *, plan: bool, artefact_o
     return found
 
 
-def _fit(size: Fits, place: Path, artefact_only: bool) -> Sequence[Any]:
+def _fit(size: Fits, place: Path, report_only: bool) -> Sequence[Any]:
     import torch
 
     from pamd import diagnostics
@@ -77,7 +77,7 @@ def _fit(size: Fits, place: Path, artefact_only: bool) -> Sequence[Any]:
             steps=size.steps,
             out=place,
             progress=progress,
-            interrupted=artefact_only,
+            interrupted=report_only,
         ).cells
 
 

@@ -7,11 +7,18 @@ import os
 import stat
 from pathlib import Path, PurePosixPath
 
+from pamd.runs.campaigns import is_packed, read_packed
+
 __all__ = ["is_inside", "names_in", "read"]
 
 
 def read(directory: Path, name: str) -> bytes:
-    """Read the regular file `name` ("video/000001000.mp4") in a run directory. Raises OSError for anything else."""
+    """Read the regular file `name` ("video/000001000.mp4") in a run directory. Raises OSError for anything else.
+
+    A run of a campaign, FILE.parquet/RUN, is read like a directory.
+    """
+    if is_packed(directory):
+        return read_packed(directory, name)
     handle = _open(directory, name)
     with open(handle, "rb") as file:
         if not stat.S_ISREG(os.fstat(handle).st_mode):

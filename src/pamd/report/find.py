@@ -7,6 +7,7 @@ from pathlib import Path
 
 from pamd.errors import RunError, nearest
 from pamd.report.run import Unreadable
+from pamd.runs.campaigns import campaign_runs, is_packed
 
 __all__ = ["find_runs"]
 
@@ -17,8 +18,15 @@ _DEEPEST = 4
 def find_runs(path: Path) -> Iterator[Path | Unreadable]:
     """Yield the run directories at or below `path`, and directories that look like runs but cannot be read.
 
-    Raises RunError if the path itself cannot be read or contains no run.
+    If `path` is a campaign (a Parquet file), yield FILE.parquet/RUN for each of its runs. Raises RunError if the path
+    itself cannot be read or contains no run.
     """
+    if path.is_file() or is_packed(path):
+        packed = campaign_runs(path) if path.is_file() else [path]
+        if not packed:
+            raise RunError(f"{path} contains no run")
+        yield from packed
+        return
     try:
         found = list(_search(path, path, 0))
     except OSError as error:

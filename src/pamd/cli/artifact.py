@@ -1,4 +1,4 @@
-"""Write the artefact of an experiment, results.json and an HTML page, from its run directories."""
+"""Write the artifact of an experiment, results.json and an HTML page, from its run directories."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from pamd.report.load import read_runs
 from pamd.report.verdicts import OUTCOMES, answers, verdict_table
 from pamd.table import Table
 
-__all__ = ["verdict_tables", "write_artefact"]
+__all__ = ["verdict_tables", "write_artifact"]
 
 
-def write_artefact(
+def write_artifact(
     experiment: Experiment, runs: Sequence[tuple[str, Path]], out: Path, scale: str, about: dict[str, Any]
 ) -> Comparison:
     """Write the results of `runs`, [(label, run directory)]. The page and results.json show the same cells."""

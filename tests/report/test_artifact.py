@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from tests.report.runs import write_run
 
-from pamd.cli.artefact import write_artefact
+from pamd.cli.artifact import write_artifact
 from pamd.errors import RunError
 from pamd.experiments import EXPERIMENTS
 
@@ -21,7 +21,7 @@ def test_the_page_its_tables_and_results_json_count_the_same_seeds(tmp_path: Pat
     runs += [("norm", write_run(tmp_path, "dbc-det", seed, [0, 8, 300 + 20 * seed])) for seed in range(2)]
     runs += [("norm", write_run(tmp_path, "dbc-det", 2, [0, 999]))]
     out = tmp_path / "out"
-    write_artefact(EXPERIMENTS.get("table1"), runs, out, "cpu", {"runs planned": 6})
+    write_artifact(EXPERIMENTS.get("table1"), runs, out, "cpu", {"runs planned": 6})
 
     content = json.loads((out / "results.json").read_text())
     assert (content["experiment"], content["scale"], content["runs planned"]) == ("table1", "cpu", 6)
@@ -47,9 +47,9 @@ def test_the_page_its_tables_and_results_json_count_the_same_seeds(tmp_path: Pat
     assert re.search(r"norm on cheetah_run, .*: seed 2 unfinished at 1,000 of 2,000 decisions", text)
 
 
-def test_an_artefact_of_unfinished_runs_has_no_numbers(tmp_path: Path) -> None:
+def test_an_artifact_of_unfinished_runs_has_no_numbers(tmp_path: Path) -> None:
     run = write_run(tmp_path, "dbc-det", 0, [0, 999])
-    write_artefact(EXPERIMENTS.get("table1"), [("dbc-det", run)], tmp_path / "out", "cpu", {})
+    write_artifact(EXPERIMENTS.get("table1"), [("dbc-det", run)], tmp_path / "out", "cpu", {})
     (row,) = json.loads((tmp_path / "out" / "results.json").read_text())["rows"]
     assert (row["seeds"], row["return"], row["frames"], row["runs"]) == (0, None, None, {})
 
@@ -57,4 +57,4 @@ def test_an_artefact_of_unfinished_runs_has_no_numbers(tmp_path: Path) -> None:
 def test_a_label_that_stands_for_two_methods_is_an_error(tmp_path: Path) -> None:
     runs = [("both", write_run(tmp_path, "dbc-det", 0)), ("both", write_run(tmp_path, "dbc-det", 1, schedule="other"))]
     with pytest.raises(RunError, match="'both' would mix runs that differ in schedule"):
-        write_artefact(EXPERIMENTS.get("table1"), runs, tmp_path / "out", "cpu", {})
+        write_artifact(EXPERIMENTS.get("table1"), runs, tmp_path / "out", "cpu", {})

@@ -1,0 +1,1 @@
+"""Run directories and campaigns: readers and writers that do not need torch."""
