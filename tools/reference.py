@@ -49,13 +49,13 @@ def _distances() -> list[str]:
         "",
         f"`pamd.distance(name, latent_dim=…, preset=…, **options)`. Parameters at d = {DIMENSION}.",
     ]
-    lines += ["", "| name | what it is | parameters | laws | presets |", "|---|---|---|---|---|"]
+    lines += ["", "| name | what it is | parameters | properties | presets |", "|---|---|---|---|---|"]
     for name in pamd.DISTANCES.names():
         made = pamd.distance(name, latent_dim=DIMENSION)
         count = sum(p.numel() for p in made.parameters())
-        laws = ", ".join(law.replace("_", "-") for law, holds in dataclasses.asdict(made.laws).items() if holds)
+        held = [key.replace("_", "-") for key, holds in dataclasses.asdict(made.properties).items() if holds]
         what, presets = _first_line(type(made)), ", ".join(made.presets)
-        lines.append(f"| `{name}` | {what} | {count:,} | {laws or 'none'} | {presets or 'none'} |")
+        lines.append(f"| `{name}` | {what} | {count:,} | {', '.join(held) or 'none'} | {presets or 'none'} |")
     lines += ["", "A distance with the option `root_epsilon` is self-zero up to the square root of `root_epsilon`:"]
     lines += ["d(z, z) = 1e-4 by default. `pamd-scaled` multiplies it by its scale."]
     lines += ["", "### Options of distances", ""]

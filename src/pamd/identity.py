@@ -12,7 +12,10 @@ __all__ = ["identity_digest", "tree_identity"]
 _NOT_IDENTITY = ("layout", "pamd", "runtime", "decisions")
 """Versions, the runtime and the budget. They are not part of a run's identity."""
 
-_ADDED = {"learner": {"layer_norm": False}}
+_ADDED: dict[tuple[str, ...], dict[str, Any]] = {
+    ("learner", "options"): {"layer_norm": False},
+    ("method", "distance", "options"): {"frozen": False},
+}
 """Options that are newer than published runs. Runs with these values, which have no effect, keep their names."""
 
 
@@ -25,12 +28,17 @@ def tree_identity(tree: Mapping[str, Any]) -> dict[str, Any]:
     if isinstance(env, dict) and isinstance(distractor, dict) and distractor.get("train"):
         # Videos are identified by their content. The location of the files does not matter.
         left["env"] = {**env, "distractor": {**distractor, "videos": None}}
-    for name, added in _ADDED.items():
-        part = left.get(name)
-        if isinstance(part, dict) and isinstance(options := part.get("options"), dict):
-            kept = {key: value for key, value in options.items() if key not in added or value != added[key]}
-            left[name] = {**part, "options": kept}
+    for path, added in _ADDED.items():
+        left = _without(left, path, added)
     return left
+
+
+def _without(tree: dict[str, Any], path: tuple[str, ...], added: Mapping[str, Any]) -> dict[str, Any]:
+    """Return `tree` without the keys that have the values of `added` in the dictionary at `path`."""
+    if not path:
+        return {key: value for key, value in tree.items() if key not in added or value != added[key]}
+    part = tree.get(path[0])
+    return {**tree, path[0]: _without(part, path[1:], added)} if isinstance(part, dict) else tree
 
 
 def identity_digest(tree: Mapping[str, Any]) -> str:

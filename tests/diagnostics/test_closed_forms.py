@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from torch import Tensor
 
 import pamd
 from pamd import exact
@@ -20,6 +21,8 @@ from pamd.diagnostics.ledger import Ledger
 from pamd.diagnostics.matching import parameters
 from pamd.diagnostics.pairings import classical_mds, nearest_rows, overlap, pca, standardized_l2
 from pamd.diagnostics.residuals import Curve
+from pamd.distances.pamd import QuadraticForm
+from pamd.distances.quadratic import Form, QuadraticConfig
 from pamd.errors import ConfigError, ShapeError
 from pamd.ranks import rank_correlation
 from pamd.representation.meters import entropy_rank
@@ -44,6 +47,30 @@ def test_a_matrix_of_rank_one_has_effective_rank_one_and_is_singular() -> None:
     assert of.condition_number(eigenvalues).item() == math.inf
     assert of.off_diagonal_share(G).item() == pytest.approx(12 / 16)
     assert of.anisotropy(G).item() == pytest.approx(math.sqrt(1 - 1 / 4))
+
+
+class Wide(QuadraticForm[QuadraticConfig]):
+    """A form from elsewhere: its `weight` [3, d] is no diagonal of L."""
+
+    Config = QuadraticConfig
+
+    def __init__(self, latent_dim: int, config: QuadraticConfig) -> None:
+        super().__init__(latent_dim, config)
+        self.weight = torch.nn.Parameter(torch.randn(3, latent_dim))
+
+    def _metric(self, z: Tensor, z_prime: Tensor) -> Tensor:
+        return (self.weight.T @ self.weight).expand(len(z), -1, -1)
+
+    def _form(self, z: Tensor, z_prime: Tensor, delta: Tensor, rows: Tensor) -> Form:
+        W = self.weight
+        trace = W.square().sum().expand(len(z))
+        return Form((delta @ W.T).square().sum(-1), trace, lambda v: W.T @ (W @ v))
+
+
+def test_a_form_from_elsewhere_has_a_geometry_without_a_rehu() -> None:
+    found = geometry_of(Wide(6, QuadraticConfig()), torch.randn(40, 6), pairs=16)
+    assert found.dead_share is None
+    assert found.eigenvalues.shape == (16, 6)
 
 
 def test_the_geometry_of_a_fresh_global_diagonal_is_that_of_the_scaled_norm() -> None:

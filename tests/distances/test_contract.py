@@ -1,4 +1,4 @@
-"""What every registered distance must keep, whoever wrote it: its declared laws, shapes, gradients, types and state."""
+"""What every registered distance must keep: its declared properties, shapes, gradients, types and state."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 import pamd
-from pamd.distances.base import DISTANCES, Distance, Laws, NoOptions
+from pamd.distances.base import DISTANCES, Distance, NoOptions, Properties
 from pamd.distances.pamd import QuadraticForm
 
 D = 6
@@ -27,7 +27,7 @@ class Chebyshev(Distance[NoOptions]):
     """A stranger's distance, registered from outside the package: it must pass all that follows with no other edit."""
 
     Config = NoOptions
-    laws = Laws(triangle=True)
+    properties = Properties(triangle=True)
 
     def _value(self, z: Tensor, z_prime: Tensor) -> Tensor:
         return (z - z_prime).abs().amax(-1)
@@ -76,41 +76,50 @@ def draw(seed: int, count: int = 5, scale: float = 1.0, dtype: torch.dtype = tor
 
 def test_the_papers_distances_are_all_there() -> None:
     assert {"pamd", "mlp", "diagonal", "adaptive-diagonal", "l1", "l2", "coordinate", "cosine", "mico"} <= set(NAMES)
-    assert {"pamd-lowrank", "pamd-block", "pamd-scaled", "outside-chebyshev", "outside-weighted"} <= set(NAMES)
+    assert {
+        "pamd-lowrank",
+        "pamd-block",
+        "pamd-scaled",
+        "l1-mean",
+        "l2-unit",
+        "mahalanobis",
+        "outside-chebyshev",
+        "outside-weighted",
+    } <= set(NAMES)
 
 
 @pytest.mark.parametrize(("name", "preset"), PRESETS)
 @settings(max_examples=20, deadline=None)
 @given(seed=latents, scale=scales)
-def test_declared_laws(name: str, preset: str | None, seed: int, scale: float) -> None:
+def test_declared_properties(name: str, preset: str | None, seed: int, scale: float) -> None:
     d = make(name, preset, torch.float64)
     x, y, w = draw(seed, scale=scale), draw(seed + 1, scale=scale), draw(seed + 2, scale=scale)
     value = d(x, y)
     assert value.isfinite().all()
     room = 1e-9 * (1 + value.abs())
-    if d.laws.symmetric:
+    if d.properties.symmetric:
         assert ((value - d(y, x)).abs() <= room).all()
-    if d.laws.nonnegative:
+    if d.properties.nonnegative:
         assert (value >= -1e-12).all()
-    if d.laws.self_zero:
-        assert ((d(x, x) - d.floor).abs() <= 1e-9).all()
-    if d.laws.triangle:
+    if d.properties.self_zero:
+        assert ((d(x, x) - d.self_distance).abs() <= 1e-9).all()
+    if d.properties.triangle:
         assert (d(x, w) <= value + d(y, w) + room).all()
 
 
 @pytest.mark.parametrize("name", ["mlp", "mico", "coordinate", "cosine", "pamd"])
-def test_a_law_that_is_not_declared_is_really_broken(name: str) -> None:
+def test_a_property_that_is_not_declared_is_really_broken(name: str) -> None:
     """Else the declaration would be weaker than the truth, and the test above idle."""
     d = make(name, dtype=torch.float64)
     x, y = draw(0, 200), draw(1, 200)
     middle = (x + y) / 2
-    if not d.laws.symmetric:
+    if not d.properties.symmetric:
         assert (d(x, y) - d(y, x)).abs().max() > 1e-3
-    if not d.laws.nonnegative:
+    if not d.properties.nonnegative:
         assert d(x, y).min() < 0
-    if not d.laws.self_zero:
+    if not d.properties.self_zero:
         assert d(x, x).abs().max() > 1e-3
-    if not d.laws.triangle:
+    if not d.properties.triangle:
         broken = d(x, y) - d(x, middle) - d(middle, y)
         bent = d(x, y) - d(x, 1.001 * x) - d(1.001 * x, y)
         assert max(broken.max(), bent.max()) > 1e-6 or name == "mico"

@@ -120,9 +120,9 @@ def test_compile_forward_and_backward(name: str) -> None:
     torch.testing.assert_close(found, torch.autograd.grad(d(z, z_prime).sum(), [z, *d.parameters()]))
 
 
-def test_the_ordinary_case_is_fused() -> None:
+def test_the_ordinary_case_is_packed() -> None:
     """Else everything above would hold for a slow distance."""
     with torch.profiler.profile() as profile:
         d, (z, z_prime) = make("pamd"), pair()
         d.measure(z.requires_grad_(), z_prime)
-    assert "_FusedHead" in {event.key for event in profile.key_averages()}
+    assert "_PackedForm" in {event.key for event in profile.key_averages()}

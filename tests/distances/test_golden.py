@@ -17,12 +17,15 @@ Y = torch.tensor([[0.0, 0.0], [0.0, 2.0], [-2.0, 0.0]])
     ("name", "expected"),
     [
         ("l1", [7.0, 3.0, 3.0]),
+        ("l1-mean", [3.5, 1.5, 1.5]),
         ("l2", [5.0, math.sqrt(5), 3.0]),
+        ("l2-unit", [5 / math.sqrt(2), math.sqrt(2.5), 3 / math.sqrt(2)]),
         ("coordinate", [[2.5, 3.5], [0.5, 1.5], [2.5, 0.0]]),
         ("cosine", [1.0, 1.0, 2.0]),
         ("mico", [12.5 + 0.1 * math.pi / 2, 2.5 + 0.1 * math.pi / 2, 2.5 + 0.1 * math.pi]),
-        # At its start the global diagonal is isotropic: |Delta| / sqrt(d).
+        # At their start the global forms are isotropic: |Delta| / sqrt(d).
         ("diagonal", [5 / math.sqrt(2), math.sqrt(2.5), 3 / math.sqrt(2)]),
+        ("mahalanobis", [5 / math.sqrt(2), math.sqrt(2.5), 3 / math.sqrt(2)]),
     ],
 )
 def test_values(name: str, expected: list[float]) -> None:

@@ -55,7 +55,7 @@ def test_the_lemma_with_trace_and_scale(trace: Any, log_scale: float) -> None:
     assert (value <= upper).all()
     exact = s * (t * torch.einsum("pi,pij,pj->p", z - z_prime, G + 0.05 * torch.eye(D), z - z_prime) / trace_bar).sqrt()
     torch.testing.assert_close(value, exact)
-    assert d.largest(3.0) == pytest.approx(s * math.sqrt(t) * 6.0)
+    assert d.max_value(3.0) == pytest.approx(s * math.sqrt(t) * 6.0)
 
 
 def test_the_scale_starts_at_one_and_is_learned() -> None:

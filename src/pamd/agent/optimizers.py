@@ -60,7 +60,8 @@ def make_optimizers(
 
 def _parameters(part: Representation) -> tuple[list[nn.Parameter], list[nn.Parameter], list[nn.Parameter]]:
     """Return the parameters of the encoder, of the distance, and of the latent model."""
-    metric = [] if part.distance is None else list(part.distance.parameters())
+    # A frozen head requires no gradient, and an optimizer must not receive it.
+    metric = [] if part.distance is None else [p for p in part.distance.parameters() if p.requires_grad]
     nets = (part.transition, part.reward_decoder, part.state_reward)
     model = [p for net in nets if net is not None for p in net.parameters()]
     return list(part.encoder.parameters()), metric, model

@@ -189,8 +189,8 @@ def embed(
         table = torch.randn(len(D), latent_dim) * START / (2 * latent_dim) ** 0.5
         distance: Distance[Any] = head.build(latent_dim)
     table.requires_grad_(trainable)
-    learned = [*([table] if trainable else []), *distance.parameters()]
-    if not distance.laws.symmetric:  # Train both orders, so that the distance learns to be symmetric.
+    learned = [*([table] if trainable else []), *(p for p in distance.parameters() if p.requires_grad)]
+    if not distance.properties.symmetric:  # Train both orders, so that the distance learns to be symmetric.
         pairs = np.concatenate([pairs, pairs[:, ::-1]])
     left, right = (torch.as_tensor(pairs[:, side].copy()) for side in (0, 1))
     target = torch.as_tensor(D, dtype=torch.float32)[left, right]

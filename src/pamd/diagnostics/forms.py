@@ -15,7 +15,6 @@ from torch import Tensor
 from pamd.diagnostics import spectrum as of
 from pamd.diagnostics.source import Progress, choose, quiet
 from pamd.distances import DISTANCES, Distance
-from pamd.distances.pairwise import both_orders
 from pamd.distances.pamd import QuadraticForm
 from pamd.errors import ConfigError, ShapeError
 from pamd.representation.meters import entropy_rank
@@ -126,7 +125,7 @@ def geometry_of(
     rank = entropy_rank(eigenvalues)
     value = distance(x, y)
     lower, upper = distance.bounds(x, y)
-    inputs = rehu_inputs(distance, x, y)
+    inputs = distance.rehu_inputs(x, y)
     around = distance(x, z[k]) + distance(z[k], y)
     excess = (value - around) / around.clamp_min(1e-12)
     dead = None if inputs is None else inputs <= 0
@@ -151,25 +150,6 @@ def geometry_of(
         triangle_excess=float(excess.max().clamp_min(0)),
         triples=len(excess),
     )
-
-
-def rehu_inputs(distance: QuadraticForm[Any], z: Tensor, z_prime: Tensor) -> Tensor | None:
-    """Return the ReHU inputs [2, P, d] for the diagonal of L, or None if the class has no known ReHU."""
-    weight = getattr(distance, "weight", None)
-    if isinstance(weight, Tensor):
-        return weight.expand(2, len(z), -1)
-    net = getattr(distance, "net", None)
-    if not isinstance(net, torch.nn.Module):
-        return None
-    d = distance.latent_dim
-    output = both_orders(net, z, z_prime)
-    rank, block = getattr(distance.config, "rank", None), getattr(distance.config, "block", None)
-    if rank is not None or output.shape[-1] == d:  # The output starts with the diagonal, or has nothing else.
-        return output[..., :d]
-    side = block or d
-    on_diagonal = torch.arange(1, side + 1).cumsum(0) - 1  # The diagonal of a packed lower triangle, row by row.
-    factors: Tensor = output.unflatten(-1, (d // side, -1))
-    return factors[..., on_diagonal].flatten(2)
 
 
 def _guards(

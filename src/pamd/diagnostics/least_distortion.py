@@ -46,7 +46,7 @@ def least_distortions(
         table = torch.randn(len(spaces), max(map(len, spaces)), latent_dim) * START / (2 * latent_dim) ** 0.5
     for first, D in zip(range(0, len(spaces), seeds), metrics, strict=True):
         table[first, : len(D)] = _scaled(D, latent_dim)
-    (left, right, wanted), weights = _pairs(spaces, symmetric=heads[0].laws.symmetric), stack_module_state(heads)
+    (left, right, wanted), weights = _pairs(spaces, symmetric=heads[0].properties.symmetric), stack_module_state(heads)
     groups: list[dict[str, Any]] = [{"params": [table.requires_grad_()]}]
     if weights[0]:
         # At the same learning rate, a network changes more than a table.

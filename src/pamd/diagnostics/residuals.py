@@ -148,7 +148,7 @@ class _Experiment:
             distance = head.build(settings.latent_dim)
         slow = copy.deepcopy(distance).requires_grad_(False)
         encode: Encode = self.data.live(encoder) if trainable else self.data.fixed(encoder)
-        learned = [*distance.parameters(), *(encoder.parameters() if trainable else ())]
+        learned = [*(p for p in distance.parameters() if p.requires_grad), *(encoder.parameters() if trainable else ())]
         optimizer = torch.optim.Adam(learned, lr=settings.learning_rate, fused=True) if learned else None
         rng, generator = np.random.default_rng(seed), torch.Generator().manual_seed(seed)
         name: Literal["frozen", "trainable"] = "trainable" if trainable else "frozen"

@@ -5,10 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 from pamd import config as _config
-from pamd.distances.base import DISTANCES, Distance, Laws
+from pamd.distances import base as _base
+from pamd.distances.base import DISTANCES, Distance, Properties
 from pamd.errors import ConfigError, UnknownNameError
 
-__all__ = ["DISTANCES", "Distance", "Laws", "distance", "distance_config"]
+__all__ = ["DISTANCES", "Distance", "Properties", "distance", "distance_config"]
 
 
 def distance(name: str, *, latent_dim: int, preset: str | None = None, **options: Any) -> Distance[Any]:
@@ -31,3 +32,9 @@ def distance_config(name: str, *, latent_dim: int, preset: str | None = None, **
             raise UnknownNameError(f"preset of distance {name!r}", preset, cls.presets)
         options = {**cls.presets[preset], **options}
     return cls.resolve(_config.build(cls.Config, options, f"distance {name!r}"), latent_dim)
+
+
+def __getattr__(name: str) -> Any:
+    if name == "Laws":
+        return getattr(_base, name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

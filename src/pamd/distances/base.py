@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -14,7 +15,7 @@ from pamd.errors import DtypeError, ShapeError
 from pamd.registry import Registry
 from pamd.types import Measurement, Pairs
 
-__all__ = ["DISTANCES", "Distance", "Laws", "NoOptions"]
+__all__ = ["DISTANCES", "Distance", "NoOptions", "Properties"]
 
 ConfigT = TypeVar("ConfigT")
 
@@ -23,7 +24,7 @@ _CHUNK_FLOATS = 16 * 2**20
 
 
 @dataclass(frozen=True)
-class Laws:
+class Properties:
     """The properties that a distance guarantees. The contract tests check them for every registered distance."""
 
     symmetric: bool = True
@@ -31,7 +32,7 @@ class Laws:
     nonnegative: bool = True
     """value(z, z') >= 0"""
     self_zero: bool = True
-    """value(z, z) = 0, up to the root guard (`Distance.floor`)"""
+    """value(z, z) = 0, up to the root guard (`Distance.self_distance`)"""
     triangle: bool = False
     """value(x, z) <= value(x, y) + value(y, z)"""
 
@@ -41,19 +42,49 @@ class NoOptions:
     """The config of a distance that has no options."""
 
 
+class _Renamed:
+    """An attribute under its old name. It works for one more version, with a DeprecationWarning."""
+
+    def __init__(self, old: str, new: str) -> None:
+        self.old, self.new = old, new
+
+    def __get__(self, instance: Any, owner: type) -> Any:
+        self.warn()
+        return getattr(owner if instance is None else instance, self.new)
+
+    def __set__(self, instance: Any, value: Any) -> None:
+        self.warn()
+        setattr(instance, self.new, value)
+
+    def warn(self) -> None:
+        warnings.warn(f"Distance.{self.old} is deprecated; use {self.new}", DeprecationWarning, stacklevel=3)
+
+
 class Distance(nn.Module, ABC, Generic[ConfigT]):
     """A latent dissimilarity over pairs.
 
-    Concrete subclasses are final. They define `Config`, `laws` and `_value`. They may also override the optional hooks:
-    `resolve`, `floor`, `largest`, `_value_and_penalty`, `_all_pairs` and `_floats_per_pair`. Apart from `__init__`,
-    they do not override any other method.
+    Concrete subclasses are final. They define `Config`, `properties` and `_value`. They may also override the optional
+    hooks: `resolve`, `self_distance`, `max_value`, `_value_and_penalty`, `_all_pairs` and `_floats_per_pair`. Apart
+    from `__init__`, they do not override any other method.
     """
 
     Config: ClassVar[type[Any]]
-    laws: Laws = Laws()
+    properties: Properties = Properties()
     presets: ClassVar[Mapping[str, Mapping[str, Any]]] = {}
     coordinate_wise: ClassVar[bool] = False
     """True if values are [P, d], one per coordinate."""
+
+    laws = _Renamed("laws", "properties")
+    floor = _Renamed("floor", "self_distance")
+    largest = _Renamed("largest", "max_value")
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        for renamed in (Distance.__dict__[name] for name in ("laws", "floor", "largest")):
+            if renamed.old in cls.__dict__:  # A distance from elsewhere that was written for an earlier version.
+                renamed.warn()
+                setattr(cls, renamed.new, cls.__dict__[renamed.old])
+                delattr(cls, renamed.old)
 
     def __init__(self, latent_dim: int, config: ConfigT) -> None:
         super().__init__()
@@ -121,11 +152,11 @@ class Distance(nn.Module, ABC, Generic[ConfigT]):
         return config
 
     @property
-    def floor(self) -> float:
-        """The value of a pair z = z' if `laws.self_zero` holds: 0 unless there is a root guard (optional hook)."""
+    def self_distance(self) -> float:
+        """The value of a pair z = z' if `properties.self_zero` holds: 0 without a root guard (optional hook)."""
         return 0.0
 
-    def largest(self, length: float) -> float:
+    def max_value(self, length: float) -> float:
         """Return the largest value (coordinate-wise: of one coordinate) over latents of at most this length.
 
         No encoder with such latents can express a larger value. Optional hook; infinity if there is no bound.
@@ -214,3 +245,10 @@ def _autocast_dtype(z: torch.dtype, z_prime: torch.dtype, weight: torch.dtype | 
 
 
 DISTANCES: Registry[type[Distance[Any]]] = Registry("distance", "pamd.distances", with_config=True)
+
+
+def __getattr__(name: str) -> Any:
+    if name == "Laws":
+        warnings.warn("Laws is deprecated; use Properties", DeprecationWarning, stacklevel=2)
+        return Properties
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

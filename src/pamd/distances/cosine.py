@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from torch import Tensor
 from torch.nn import functional as F
 
-from pamd.distances.base import DISTANCES, Distance, Laws
+from pamd.distances.base import DISTANCES, Distance, Properties
 
 __all__ = ["Cosine", "CosineConfig"]
 
@@ -29,12 +29,12 @@ class Cosine(Distance[CosineConfig]):
 
     def __init__(self, latent_dim: int, config: CosineConfig) -> None:
         super().__init__(latent_dim, config)
-        self.laws = Laws(nonnegative=config.normalised, self_zero=config.normalised)
+        self.properties = Properties(nonnegative=config.normalised, self_zero=config.normalised)
 
     def _value(self, z: Tensor, z_prime: Tensor) -> Tensor:
         return 1 - (self._unit(z) * self._unit(z_prime)).sum(-1)
 
-    def largest(self, length: float) -> float:
+    def max_value(self, length: float) -> float:
         return 2.0 if self.config.normalised else 1 + length**2
 
     def _all_pairs(self, z: Tensor, z_prime: Tensor) -> Tensor:

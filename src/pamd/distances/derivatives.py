@@ -8,13 +8,7 @@ import torch
 from torch import Tensor
 from torch.autograd import forward_ad
 
-__all__ = ["autocasts", "needs_plain", "plain_gradients"]
-
-
-def autocasts(x: Tensor) -> bool:
-    """Return True if autocast chooses the precision of operations on x."""
-    kind = x.device.type
-    return torch.amp.is_autocast_available(kind) and torch.is_autocast_enabled(kind)
+__all__ = ["needs_plain", "plain_gradients"]
 
 
 def needs_plain(*inputs: Tensor) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from pamd.distances.base import DISTANCES, Laws
+from pamd.distances.base import DISTANCES, Properties
 from pamd.distances.pairwise import both_orders, pair_network, rehu
 from pamd.distances.pamd import QuadraticForm
 from pamd.distances.quadratic import Form, PairConditionedConfig, QuadraticConfig
@@ -19,11 +19,14 @@ class Diagonal(QuadraticForm[QuadraticConfig]):
 
     Config = QuadraticConfig
     # A global weighted norm. The root guard preserves the triangle inequality (x -> sqrt(x^2 + e) is subadditive).
-    laws = Laws(triangle=True)
+    properties = Properties(triangle=True)
 
     def __init__(self, latent_dim: int, config: QuadraticConfig) -> None:
         super().__init__(latent_dim, config)
         self.weight = nn.Parameter(torch.ones(latent_dim))
+
+    def rehu_inputs(self, z: Tensor, z_prime: Tensor) -> Tensor:
+        return self.weight.expand(2, len(z), -1)
 
     def _diagonal(self, dtype: torch.dtype) -> Tensor:
         """Return the diagonal of G: [d]."""
@@ -46,7 +49,10 @@ class AdaptiveDiagonal(QuadraticForm[PairConditionedConfig]):
 
     def __init__(self, latent_dim: int, config: PairConditionedConfig) -> None:
         super().__init__(latent_dim, config)
-        self.net = pair_network(latent_dim, config.hidden, latent_dim)
+        self.net = pair_network(latent_dim, config.hidden, latent_dim, config.frozen)
+
+    def rehu_inputs(self, z: Tensor, z_prime: Tensor) -> Tensor:
+        return both_orders(self.net, z, z_prime)
 
     def _diagonal(self, z: Tensor, z_prime: Tensor) -> Tensor:
         """Return the diagonal of G: [P, d]."""

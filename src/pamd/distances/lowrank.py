@@ -32,7 +32,7 @@ class PamdLowRank(QuadraticForm[LowRankConfig]):
 
     def __init__(self, latent_dim: int, config: LowRankConfig) -> None:
         super().__init__(latent_dim, config)
-        self.net = pair_network(latent_dim, config.hidden, latent_dim * (1 + config.rank))
+        self.net = pair_network(latent_dim, config.hidden, latent_dim * (1 + config.rank), config.frozen)
 
     @classmethod
     def resolve(cls, config: LowRankConfig, latent_dim: int) -> LowRankConfig:
@@ -41,6 +41,9 @@ class PamdLowRank(QuadraticForm[LowRankConfig]):
                 f"distance 'pamd-lowrank': rank must be between 1 and latent_dim {latent_dim}, got {config.rank}"
             )
         return config
+
+    def rehu_inputs(self, z: Tensor, z_prime: Tensor) -> Tensor:
+        return both_orders(self.net, z, z_prime)[..., : self.latent_dim]
 
     def _factors(self, z: Tensor, z_prime: Tensor) -> tuple[Tensor, Tensor]:
         """Return D [2, P, d] and U^T [2, P, r, d] for both input orders."""

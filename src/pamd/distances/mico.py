@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from pamd.distances.base import DISTANCES, Distance, Laws
+from pamd.distances.base import DISTANCES, Distance, Properties
 from pamd.distances.lp import pairwise_norm
 from pamd.schema import Positive, record
 
@@ -28,14 +28,14 @@ class Mico(Distance[MicoConfig]):
     """(|z|^2 + |z'|^2) / 2 + beta * angle(z, z')."""
 
     Config = MicoConfig
-    laws = Laws(self_zero=False)
+    properties = Properties(self_zero=False)
 
     def _value(self, z: Tensor, z_prime: Tensor) -> Tensor:
         u, v = F.normalize(z, dim=-1), F.normalize(z_prime, dim=-1)
         angle = _angle(torch.linalg.vector_norm(u - v, dim=-1), torch.linalg.vector_norm(u + v, dim=-1))
         return (z.square().sum(-1) + z_prime.square().sum(-1)) / 2 + self.config.beta * angle
 
-    def largest(self, length: float) -> float:
+    def max_value(self, length: float) -> float:
         return length**2 + self.config.beta * math.pi
 
     def _all_pairs(self, z: Tensor, z_prime: Tensor) -> Tensor:

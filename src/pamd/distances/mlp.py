@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from pamd.distances.base import DISTANCES, Distance, Laws
+from pamd.distances.base import DISTANCES, Distance, Properties
 from pamd.distances.pairwise import check_hidden, pair_network
 
 __all__ = ["Mlp", "MlpConfig"]
@@ -29,7 +29,7 @@ class Mlp(Distance[MlpConfig]):
     """f([z; z']) with f: 2d -> h -> h -> 1 and ReLU activations."""
 
     Config = MlpConfig
-    laws = Laws(symmetric=False, nonnegative=False, self_zero=False)
+    properties = Properties(symmetric=False, nonnegative=False, self_zero=False)
 
     def __init__(self, latent_dim: int, config: MlpConfig) -> None:
         super().__init__(latent_dim, config)

@@ -7,18 +7,22 @@ from torch import Tensor, nn
 
 from pamd.errors import ConfigError
 
-__all__ = ["at_least_float32", "both_orders", "check_hidden", "in_both_orders", "pair_network", "rehu", "rehu_slope"]
+__all__ = ["at_least_float32", "both_orders", "check_hidden", "in_both_orders", "pair_network", "rehu"]
 
 
-def pair_network(latent_dim: int, hidden: int, outputs: int) -> nn.Sequential:
-    """Build the network 2d -> h -> h -> outputs with ReLU and PyTorch's default init. Layers 0, 2 and 4 are linear."""
-    return nn.Sequential(
+def pair_network(latent_dim: int, hidden: int, outputs: int, frozen: bool = False) -> nn.Sequential:
+    """Build the network 2d -> h -> h -> outputs with ReLU and PyTorch's default init. Layers 0, 2 and 4 are linear.
+
+    A frozen network keeps its random weights: they require no gradient, so no optimizer receives them.
+    """
+    net = nn.Sequential(
         nn.Linear(2 * latent_dim, hidden),
         nn.ReLU(),
         nn.Linear(hidden, hidden),
         nn.ReLU(),
         nn.Linear(hidden, outputs),
     )
+    return net.requires_grad_(not frozen)
 
 
 def both_orders(net: nn.Module, z: Tensor, z_prime: Tensor) -> Tensor:
@@ -41,11 +45,6 @@ def rehu(x: Tensor) -> Tensor:
     """Return the rectified Huber function with eta = 1: 0 below 0, x^2/2 up to 1, and x - 1/2 above."""
     inner = x.clamp(0, 1)
     return inner * (x - inner / 2)
-
-
-def rehu_slope(x: Tensor) -> Tensor:
-    """Return the derivative of `rehu`."""
-    return x.clamp(0, 1)
 
 
 def check_hidden(what: str, hidden: int) -> None:

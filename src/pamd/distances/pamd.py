@@ -1,47 +1,45 @@
 """PAMD, the distance of the paper: a network predicts the metric of each pair of latents.
 
 The first part of this file is the method itself, with one function per equation of sec:architecture and app:metricnet,
-in the order of the paper. `QuadraticForm.textbook` combines them. P is the number of pairs and d the latent dimension;
-z, z_prime and Delta = z - z_prime are [P, d].
-The second part is `QuadraticForm`, the base class of `pamd` and its variants. Its values do not require G, only
-Delta^T G Delta and tr G. `triangular.py` computes these from the network's last layer in one fused operation.
+in the order of the paper: MetricNet -> L -> G -> G_bar -> G_tilde -> distance. `QuadraticForm.textbook` combines them.
+P is the number of pairs and d the latent dimension; z, z_prime and Delta = z - z_prime are [P, d].
+The second part is `QuadraticForm`, the base class of `pamd` and its variants, and `Pamd`. Values do not require G, only
+Delta^T G Delta and tr G. The last part computes these from MetricNet without forming G. `packed.py` does it faster.
 """
 
 from __future__ import annotations
 
 import math
 from abc import abstractmethod
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
 from pamd.distances.base import DISTANCES, Distance
-from pamd.distances.head import can_fuse, fused_head, head_constants, layers_of
-from pamd.distances.packing import packed_size
-from pamd.distances.pairwise import at_least_float32, in_both_orders, pair_network, rehu
-from pamd.distances.probes import choose_pairs, sign_vectors
+from pamd.distances.packed import floats_per_pair, packed_form, packed_size
+from pamd.distances.pairwise import at_least_float32, both_orders, in_both_orders, pair_network, rehu
 from pamd.distances.quadratic import PRESETS, Form, PairConditionedConfig, QuadraticConfig
-from pamd.distances.triangular import floats_per_pair, fused_form
 
 __all__ = [
     "Pamd",
-    "PredictedForm",
     "QuadraticForm",
-    "add_ridge",
-    "auxiliary_term",
     "cholesky_factor",
-    "guarded_root",
-    "normalize_trace",
-    "plugin_distance",
+    "diagonal_of_packed",
+    "predicted_factors",
     "predicted_form",
     "symmetrize",
     "triangular_form",
 ]
 
 QuadraticT = TypeVar("QuadraticT", bound=QuadraticConfig)
-PairT = TypeVar("PairT", bound=PairConditionedConfig)
+
+
+def predicted_factors(net: nn.Module, z: Tensor, z_prime: Tensor, block: int, epsilon: float) -> Tensor:
+    """Return the factors L_k(z, z') [P, K, b, b] on the diagonal of L. MetricNet reads [z; z']. PAMD has K = 1."""
+    outputs = at_least_float32(net(torch.cat([z, z_prime], dim=-1)))  # app:metricnet
+    return cholesky_factor(outputs.unflatten(-1, (z.shape[-1] // block, -1)), epsilon)
 
 
 def cholesky_factor(outputs: Tensor, epsilon: float) -> Tensor:
@@ -59,28 +57,28 @@ def symmetrize(L: Tensor, L_swapped: Tensor) -> Tensor:
     return L @ L.mT + L_swapped @ L_swapped.mT  # eq:symmetrize
 
 
-def add_ridge(G: Tensor, ridge: float) -> Tensor:
+def _add_ridge(G: Tensor, ridge: float) -> Tensor:
     """Return G_bar [P, d, d], whose eigenvalues are at least the ridge lambda."""
     return G + ridge * torch.eye(G.shape[-1], dtype=G.dtype, device=G.device)  # eq:ridge
 
 
-def normalize_trace(G_bar: Tensor, epsilon: float, detached: bool = False, trace: float = 1.0) -> Tensor:
+def _normalize_trace(G_bar: Tensor, epsilon: float, detached: bool = False, trace: float = 1.0) -> Tensor:
     """Return G_tilde [P, d, d] with trace `trace` (1 in the paper) up to epsilon. `detached` detaches the divisor."""
     divisor = G_bar.diagonal(dim1=-2, dim2=-1).sum(-1)[:, None, None] + epsilon
     return trace * G_bar / (divisor.detach() if detached else divisor)  # eq:trace_norm
 
 
-def plugin_distance(delta: Tensor, G_tilde: Tensor, epsilon: float, root: str = "add") -> Tensor:
+def _plugin_distance(delta: Tensor, G_tilde: Tensor, epsilon: float, root: str = "add") -> Tensor:
     """Return the distance of each pair: delta [P, d], G_tilde [P, d, d] -> [P]."""
-    return guarded_root(torch.einsum("pi,pij,pj->p", delta, G_tilde, delta), epsilon, root)  # eq:plugin_distance
+    return _guarded_root(torch.einsum("pi,pij,pj->p", delta, G_tilde, delta), epsilon, root)  # eq:plugin_distance
 
 
-def guarded_root(quadratic: Tensor, epsilon: float, root: str) -> Tensor:
+def _guarded_root(quadratic: Tensor, epsilon: float, root: str) -> Tensor:
     """Return sqrt(q + epsilon) or sqrt(max(q, epsilon)), because the slope of the plain root is unbounded at 0."""
     return ((quadratic + epsilon) if root == "add" else quadratic.clamp_min(epsilon)).sqrt()
 
 
-def auxiliary_term(G_tilde: Tensor, weight: float, norm: str = "sum") -> Tensor:
+def _auxiliary_term(G_tilde: Tensor, weight: float, norm: str = "sum") -> Tensor:
     """Return -weight |G_tilde - I/d|_F^2 [], averaged over the pairs: the loss rewards anisotropy (app:metricnet)."""
     d = G_tilde.shape[-1]
     deviation = (G_tilde - torch.eye(d, dtype=G_tilde.dtype, device=G_tilde.device) / d).square()
@@ -108,10 +106,17 @@ class QuadraticForm(Distance[QuadraticT]):
     def _form(self, z: Tensor, z_prime: Tensor, delta: Tensor, rows: Tensor) -> Form:
         """Return the form of the pairs on delta [P, d] (at least float32), with products for the pairs `rows`."""
 
+    def rehu_inputs(self, z: Tensor, z_prime: Tensor) -> Tensor | None:
+        """Return what ReHU reads for the diagonals of both L, [2, P, d]; None without a ReHU (optional hook).
+
+        The diagnostic `geometry` counts the inputs at or below 0, which get no gradient.
+        """
+        return None
+
     def matrix(self, z: Tensor, z_prime: Tensor) -> Tensor:
         """Return G_tilde of each pair before the scale (G_bar if not trace_normalised). [P, d], [P, d] -> [P, d, d]."""
         z, z_prime = self._checked(z, z_prime, paired=True)
-        return self._normalized(add_ridge(self._metric(z, z_prime), self._ridge)).to(z.dtype)
+        return self._normalized(_add_ridge(self._metric(z, z_prime), self._ridge)).to(z.dtype)
 
     def textbook(self, z: Tensor, z_prime: Tensor) -> tuple[Tensor, Tensor]:
         """Compute the values [P] and the exact auxiliary term [] with the equations above. z, z_prime: [P, d].
@@ -120,15 +125,15 @@ class QuadraticForm(Distance[QuadraticT]):
         """
         z, z_prime = self._checked(z, z_prime, paired=True)
         c = self.config
-        G_bar = add_ridge(self._metric(z, z_prime), self._ridge)
-        value = plugin_distance(_displacement(z, z_prime), self._normalized(G_bar), c.root_epsilon, c.root)
-        G_tilde = normalize_trace(G_bar, c.trace_epsilon)
-        return self._scaled(value).to(z.dtype), auxiliary_term(G_tilde, c.aux_weight, c.aux_norm)
+        G_bar = _add_ridge(self._metric(z, z_prime), self._ridge)
+        value = _plugin_distance(_displacement(z, z_prime), self._normalized(G_bar), c.root_epsilon, c.root)
+        G_tilde = _normalize_trace(G_bar, c.trace_epsilon)
+        return self._scaled(value).to(z.dtype), _auxiliary_term(G_tilde, c.aux_weight, c.aux_norm)
 
     def bounds(self, z: Tensor, z_prime: Tensor) -> tuple[Tensor, Tensor]:
         """Return the lower and upper bounds of lem:spectral_sandwich on each value. z, z_prime: [P, d] -> [P], [P].
 
-        Without trace normalization, the upper bound is infinity. Without a ridge, the lower bound is `floor`.
+        Without trace normalization, the upper bound is infinity. Without a ridge, the lower bound is `self_distance`.
         """
         z, z_prime = self._checked(z, z_prime, paired=True)
         delta = _displacement(z, z_prime)
@@ -138,14 +143,14 @@ class QuadraticForm(Distance[QuadraticT]):
         lower = length * self._ridge / self._divisor(form.trace)
         return self._scaled(self._root(lower)), self._scaled(self._root(upper))
 
-    def largest(self, length: float) -> float:
+    def max_value(self, length: float) -> float:
         """Return the upper bound of lem:spectral_sandwich: that of l2 with a root guard, at trace 1 and scale 1."""
         if not self.config.trace_normalised:
             return float("inf")
         return self.scale * float(self._root(torch.tensor(4.0 * self._trace * length**2, dtype=torch.float64)))
 
     @property
-    def floor(self) -> float:
+    def self_distance(self) -> float:
         return self.scale * float(self.config.root_epsilon**0.5)
 
     @property
@@ -158,42 +163,32 @@ class QuadraticForm(Distance[QuadraticT]):
         return self.config.ridge or 0.0
 
     def _value(self, z: Tensor, z_prime: Tensor) -> Tensor:
-        return self._scaled(self._head(z, z_prime)[0]).to(z.dtype)
+        delta = _displacement(z, z_prime)
+        return self._distance(self._form(z, z_prime, delta, _no_rows(z)), delta).to(z.dtype)
 
     def _value_and_penalty(
         self, z: Tensor, z_prime: Tensor, generator: torch.Generator | None
     ) -> tuple[Tensor, Tensor | None]:
-        if self.config.aux_weight == 0 or z.shape[0] == 0:
+        c, pairs = self.config, z.shape[0]
+        if c.aux_weight == 0 or pairs == 0:
             return self._value(z, z_prime), None
-        rows = choose_pairs(z.shape[0], self.config.aux_pairs, z.device, generator)
-        v = sign_vectors(rows.shape[0], self.latent_dim, self.config.aux_probes, at_least_float32(z), generator)
-        value, penalty = self._head(z, z_prime, rows, v)
-        return self._scaled(value).to(z.dtype), penalty
-
-    def _head(
-        self, z: Tensor, z_prime: Tensor, rows: Tensor | None = None, v: Tensor | None = None
-    ) -> tuple[Tensor, Tensor | None]:
-        """Compute unscaled values [P], and the auxiliary term [] from v [m, d, n] of pairs `rows` (optional hook)."""
+        rows = _draw_pairs(pairs, c.aux_pairs, z.device, generator)
+        v = _draw_signs(rows.shape[0], self.latent_dim, c.aux_probes, at_least_float32(z), generator)
         delta = _displacement(z, z_prime)
-        form = self._form(z, z_prime, delta, _no_rows(z) if rows is None else rows)
-        return self._head_of(form, delta, rows, v)
+        form = self._form(z, z_prime, delta, rows)
+        return self._distance(form, delta).to(z.dtype), -c.aux_weight * self._anisotropy(form, rows, v)
 
-    def _head_of(
-        self, form: Form, delta: Tensor, rows: Tensor | None, v: Tensor | None
-    ) -> tuple[Tensor, Tensor | None]:
-        """Compute the result of `_head` without G, by applying each equation to Delta^T G Delta and tr G."""
+    def _distance(self, form: Form, delta: Tensor) -> Tensor:
+        """Compute the values [P] without G, by applying each equation to Delta^T G Delta and tr G."""
         quadratic = form.quadratic + self._ridge * delta.square().sum(-1)  # eq:ridge
-        value = self._root(quadratic / self._divisor(form.trace))  # eq:trace_norm, eq:plugin_distance
-        if rows is None or v is None:
-            return value, None
-        return value, -self.config.aux_weight * self._anisotropy(form, rows, v.to(form.trace.dtype))
+        return self._scaled(self._root(quadratic / self._divisor(form.trace)))  # eq:trace_norm, eq:plugin_distance
 
     def _anisotropy(self, form: Form, rows: Tensor, v: Tensor) -> Tensor:
         """Return an unbiased estimate [] of the batch mean of |G_tilde - I/d|_F^2 (docs/auxiliary-term.md).
 
         Here G_tilde always has trace 1. Otherwise, the reward would be unbounded.
         """
-        d, probes = self.latent_dim, self.config.aux_probes
+        d, probes, v = self.latent_dim, self.config.aux_probes, v.to(form.trace.dtype)
         trace = form.trace[rows] + (d * self._ridge + self.config.trace_epsilon)
         with torch.autocast(v.device.type, enabled=False):
             G_tilde_v = (form.product(v) + self._ridge * v) / trace[:, None, None]
@@ -201,7 +196,7 @@ class QuadraticForm(Distance[QuadraticT]):
         return summed / (len(rows) * (probes or 1) * (d * d if self.config.aux_norm == "mean" else 1))
 
     def _root(self, quadratic: Tensor) -> Tensor:
-        return guarded_root(quadratic, self.config.root_epsilon, self.config.root)
+        return _guarded_root(quadratic, self.config.root_epsilon, self.config.root)
 
     def _scaled(self, value: Tensor) -> Tensor:
         return value if self.log_scale is None else self.log_scale.to(value.dtype).exp() * value
@@ -218,73 +213,52 @@ class QuadraticForm(Distance[QuadraticT]):
         c = self.config
         if not c.trace_normalised:
             return G_bar
-        return normalize_trace(G_bar, c.trace_epsilon, c.trace_detached, self._trace)
-
-
-class PredictedForm(QuadraticForm[PairT]):
-    """An abstract form whose L has one or more `block` x `block` factors on its diagonal, predicted by a network."""
-
-    def __init__(self, latent_dim: int, config: PairT, block: int | None = None) -> None:
-        super().__init__(latent_dim, config)
-        self.block = block or latent_dim
-        self.blocks = latent_dim // self.block
-        self.net = pair_network(latent_dim, config.hidden, self.blocks * packed_size(self.block))
-        self._constants = head_constants(self.config, latent_dim, self.block)
-
-    def factors(self, z: Tensor, z_prime: Tensor) -> Tensor:
-        """Return L_k(z, z') [P, K, b, b]. The input of the network is [z; z']."""
-        outputs = at_least_float32(self.net(torch.cat([z, z_prime], dim=-1)))
-        return cholesky_factor(outputs.unflatten(-1, (self.blocks, -1)), self.config.diagonal_epsilon)
-
-    def _form(self, z: Tensor, z_prime: Tensor, delta: Tensor, rows: Tensor) -> Form:
-        # The last layer's forward is not called, so its hooks do not run.
-        hidden, last = self.net[:-1](in_both_orders(z, z_prime)), self.net[-1]
-        return self._form_of(hidden, last.weight, last.bias, delta, rows)  # type: ignore[arg-type]
-
-    def _form_of(self, hidden: Tensor, weight: Tensor, bias: Tensor, delta: Tensor, rows: Tensor) -> Form:
-        split = delta.unflatten(-1, (self.blocks, self.block))
-        return predicted_form(at_least_float32(hidden), weight, bias, split, self.config.diagonal_epsilon, rows)
-
-    def _head(
-        self, z: Tensor, z_prime: Tensor, rows: Tensor | None = None, v: Tensor | None = None
-    ) -> tuple[Tensor, Tensor | None]:
-        if not can_fuse(self.net, z, z_prime):
-            return super()._head(z, z_prime, rows, v)
-
-        def plain(z: Tensor, z_prime: Tensor, *layers: Tensor) -> tuple[Tensor, Tensor | None]:
-            hidden, delta = in_both_orders(z, z_prime), z - z_prime
-            for weight, bias in (layers[:2], layers[2:4]):
-                hidden = F.linear(hidden, weight, bias).relu()
-            form = self._form_of(hidden, layers[4], layers[5], delta, _no_rows(z) if rows is None else rows)
-            return self._head_of(form, delta, rows, v)
-
-        return fused_head(plain, z, z_prime, layers_of(self.net), self._constants, rows, v)
-
-    def _floats_per_pair(self) -> int:
-        return floats_per_pair(self.latent_dim, self.block) + 4 * self.config.hidden
+        return _normalize_trace(G_bar, c.trace_epsilon, c.trace_detached, self._trace)
 
 
 @DISTANCES.register("pamd")
-class Pamd(PredictedForm[PairConditionedConfig]):
+class Pamd(QuadraticForm[PairConditionedConfig]):
     """sqrt(Delta^T G_tilde(z, z') Delta + epsilon) with G = L(z,z') L(z,z')^T + L(z',z) L(z',z)^T + lambda I."""
 
     Config = PairConditionedConfig
 
+    def __init__(self, latent_dim: int, config: PairConditionedConfig) -> None:
+        super().__init__(latent_dim, config)
+        self.net = pair_network(latent_dim, config.hidden, packed_size(latent_dim), config.frozen)
+
     def factor(self, z: Tensor, z_prime: Tensor) -> Tensor:
         """Return L(z, z') [P, d, d]."""
-        return self.factors(z, z_prime).squeeze(1)
+        return predicted_factors(self.net, z, z_prime, self.latent_dim, self.config.diagonal_epsilon).squeeze(1)
+
+    def rehu_inputs(self, z: Tensor, z_prime: Tensor) -> Tensor:
+        return diagonal_of_packed(both_orders(self.net, z, z_prime), self.latent_dim)
 
     def _metric(self, z: Tensor, z_prime: Tensor) -> Tensor:
         return symmetrize(self.factor(z, z_prime), self.factor(z_prime, z))
 
+    def _form(self, z: Tensor, z_prime: Tensor, delta: Tensor, rows: Tensor) -> Form:
+        return predicted_form(self.net, z, z_prime, delta, rows, self.latent_dim, self.config.diagonal_epsilon)
 
-def predicted_form(hidden: Tensor, weight: Tensor, bias: Tensor, delta: Tensor, epsilon: float, rows: Tensor) -> Form:
-    """Return the form of the K factors of b x b in L, from the last layer. hidden: [P, 2, h]; delta: [P, K, b]."""
-    quadratic, trace, L = fused_form(triangular_form, hidden, weight, bias, delta, epsilon, rows)
+    def _floats_per_pair(self) -> int:
+        return floats_per_pair(self.latent_dim, self.latent_dim) + 4 * self.config.hidden
+
+
+def predicted_form(
+    net: nn.Sequential, z: Tensor, z_prime: Tensor, delta: Tensor, rows: Tensor, block: int, epsilon: float
+) -> Form:
+    """Return the form of an L whose diagonal consists of factors of `block` x `block`, predicted by `net`.
+
+    The forward pass of the last layer is not called, because its product is part of the packed operation. Its hooks do
+    not run.
+    """
+    hidden: Tensor = at_least_float32(net[:-1](in_both_orders(z, z_prime)))  # [P, 2, h]
+    last: Any = net[-1]
+    split = delta.unflatten(-1, (-1, block))  # [P, K, b]
+    quadratic, trace, L = packed_form(triangular_form, hidden, last.weight, last.bias, split, epsilon, rows)
 
     def product(v: Tensor) -> Tensor:
         # Compute the transpose v^T L L^T: a product with few rows is several times faster than one with few columns.
-        rows_of_v = v.mT.unflatten(-1, delta.shape[1:]).transpose(1, 2)[:, None]  # [m, 1, K, n, b]
+        rows_of_v = v.mT.unflatten(-1, split.shape[1:]).transpose(1, 2)[:, None]  # [m, 1, K, n, b]
         G_v: Tensor = (rows_of_v @ L @ L.mT).sum(1).mT.flatten(1, 2)
         return G_v
 
@@ -294,8 +268,9 @@ def predicted_form(hidden: Tensor, weight: Tensor, bias: Tensor, delta: Tensor, 
 def triangular_form(
     hidden: Tensor, weight: Tensor, bias: Tensor, delta: Tensor, epsilon: float, rows: Tensor
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Return Delta^T G Delta [P], tr G [P], and L [m, 2, K, b, b] of the distinct `rows` [m].
+    """Return Delta^T G Delta [P], tr G [P], and L [m, 2, K, b, b] of the distinct `rows` [m], the plain way.
 
+    `packed_form` computes the same, faster. It calls this function if more than a first derivative is needed.
     G sums L L^T over both orders. L has K factors on its diagonal, from the last layer: hidden [P, 2, h] times weight
     plus bias. delta: [P, K, b].
     """
@@ -305,9 +280,33 @@ def triangular_form(
     return y.square().sum((1, 2, 3)), L.square().sum((1, 2, 3, 4)), L[rows]  # eq:symmetrize
 
 
+def diagonal_of_packed(outputs: Tensor, block: int) -> Tensor:
+    """Return the entries on the diagonals of packed triangles of `block` x `block`: [..., K b(b+1)/2] -> [..., d]."""
+    ends = torch.arange(1, block + 1, device=outputs.device).cumsum(0) - 1  # Row i has i + 1 entries.
+    diagonals: Tensor = outputs.unflatten(-1, (-1, packed_size(block)))[..., ends].flatten(-2)
+    return diagonals
+
+
 def _displacement(z: Tensor, z_prime: Tensor) -> Tensor:
     return at_least_float32(z - z_prime)
 
 
 def _no_rows(z: Tensor) -> Tensor:
     return torch.empty(0, dtype=torch.long, device=z.device)
+
+
+def _draw_pairs(count: int, wanted: int | None, device: torch.device, generator: torch.Generator | None) -> Tensor:
+    """Draw `wanted` distinct pairs out of `count`, or all of them -> [m]."""
+    if wanted is None or wanted >= count:
+        return torch.arange(count, device=device)
+    drawn_on = generator.device if generator is not None else device
+    return torch.randperm(count, generator=generator, device=drawn_on)[:wanted].to(device)
+
+
+def _draw_signs(pairs: int, d: int, probes: int | None, like: Tensor, generator: torch.Generator | None) -> Tensor:
+    """Draw `probes` random sign vectors per pair -> [m, d, probes]. None returns the unit vectors, which are exact."""
+    if probes is None:
+        return torch.eye(d, dtype=like.dtype, device=like.device).expand(pairs, d, d)
+    drawn_on = generator.device if generator is not None else like.device
+    coin = torch.randint(0, 2, (pairs, d, probes), generator=generator, device=drawn_on)
+    return (2 * coin - 1).to(like)

@@ -81,6 +81,8 @@ class PairConditionedConfig(QuadraticConfig):
 
     hidden: int = 128
     """The width of the network."""
+    frozen: bool = False
+    """Whether the network keeps its random weights. Only the latents (and a learned scale) are then trained."""
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -8,9 +8,10 @@ from typing import Literal
 from torch import Tensor
 
 from pamd.distances.base import DISTANCES
-from pamd.distances.pairwise import both_orders
-from pamd.distances.pamd import PredictedForm, cholesky_factor
-from pamd.distances.quadratic import PairConditionedConfig
+from pamd.distances.packed import floats_per_pair, packed_size
+from pamd.distances.pairwise import both_orders, pair_network
+from pamd.distances.pamd import QuadraticForm, cholesky_factor, diagonal_of_packed, predicted_form, symmetrize
+from pamd.distances.quadratic import Form, PairConditionedConfig
 
 __all__ = ["PamdScaled", "ScaledConfig"]
 
@@ -24,11 +25,24 @@ class ScaledConfig(PairConditionedConfig):
 
 
 @DISTANCES.register("pamd-scaled")
-class PamdScaled(PredictedForm[ScaledConfig]):
+class PamdScaled(QuadraticForm[ScaledConfig]):
     """`pamd` times a learned scale s > 0, so that its values are not bounded by the length of the latents."""
 
     Config = ScaledConfig
 
+    def __init__(self, latent_dim: int, config: ScaledConfig) -> None:
+        super().__init__(latent_dim, config)
+        self.net = pair_network(latent_dim, config.hidden, packed_size(latent_dim), config.frozen)
+
+    def rehu_inputs(self, z: Tensor, z_prime: Tensor) -> Tensor:
+        return diagonal_of_packed(both_orders(self.net, z, z_prime), self.latent_dim)
+
     def _metric(self, z: Tensor, z_prime: Tensor) -> Tensor:
         L = cholesky_factor(both_orders(self.net, z, z_prime), self.config.diagonal_epsilon)  # [2, P, d, d]
-        return (L @ L.mT).sum(0)
+        return symmetrize(*L)
+
+    def _form(self, z: Tensor, z_prime: Tensor, delta: Tensor, rows: Tensor) -> Form:
+        return predicted_form(self.net, z, z_prime, delta, rows, self.latent_dim, self.config.diagonal_epsilon)
+
+    def _floats_per_pair(self) -> int:
+        return floats_per_pair(self.latent_dim, self.latent_dim) + 4 * self.config.hidden

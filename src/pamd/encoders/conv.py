@@ -8,10 +8,10 @@ from typing import Literal, get_args
 
 import torch
 from torch import Tensor, nn
+from torch.nn import functional as F
 
 from pamd.config import check_choice, check_positive, check_whole
 from pamd.encoders.base import ENCODERS, Encoder
-from pamd.encoders.convolve import convolve
 from pamd.errors import ConfigError, ShapeError
 from pamd.initialization import Initialization, initialize
 
@@ -102,7 +102,9 @@ class Conv(Encoder[ConvConfig]):
         return as_pixels(obs, self._dtype)
 
     def trunk(self, obs: Tensor) -> Tensor:
-        x = convolve(as_pixels(obs, self._dtype), *self.weights_and_biases(), self.strides)
+        x = as_pixels(obs, self._dtype)
+        for weight, bias, stride in zip(*self._weights_and_biases(), self.strides, strict=True):
+            x = F.relu_(F.conv2d(x, weight, bias, stride))
         # Channels last is twice as fast on a CPU. Flattening in that order copies nothing.
         return x.permute(0, 2, 3, 1).flatten(1)
 
@@ -110,7 +112,7 @@ class Conv(Encoder[ConvConfig]):
     def _dtype(self) -> torch.dtype:
         return self.head.weight.dtype  # type: ignore[return-value]
 
-    def weights_and_biases(self) -> tuple[list[Tensor], list[Tensor]]:
+    def _weights_and_biases(self) -> tuple[list[Tensor], list[Tensor]]:
         """Return weights [O, C, 3, 3] and biases [O], one of each per layer, for pixels in [0, 1]."""
         layers = [layer for layer in self.layers if isinstance(layer, nn.Conv2d)]
         weights = [layer.weight for layer in layers]
@@ -127,8 +129,8 @@ def reading_frames(weight: Tensor, bias: Tensor) -> tuple[Tensor, Tensor]:
     the small weight is transformed instead of the images. No frame is copied.
     """
     moves, newest = weight[:, :-COLORS], weight[:, -COLORS:]
-    before, after = (nn.functional.pad(moves, (0, 0, 0, 0, *ends)) for ends in ((0, COLORS), (COLORS, 0)))
-    still = nn.functional.pad(newest, (0, 0, 0, 0, weight.shape[1] - COLORS, 0))
+    before, after = (F.pad(moves, (0, 0, 0, 0, *ends)) for ends in ((0, COLORS), (COLORS, 0)))
+    still = F.pad(newest, (0, 0, 0, 0, weight.shape[1] - COLORS, 0))
     return after - before + still, bias - newest.sum((1, 2, 3)) / 2
 
 

@@ -125,7 +125,7 @@ def _reach(
     representation: Representation, latents: Latents, distance: Distance[Any], operator: Operator[Any], target: Tensor
 ) -> dict[str, float]:
     """Return the distance's largest value, the share of targets [P] above it, and the bound of the fixed point."""
-    largest = distance.largest(representation.encoder.longest())
+    largest = distance.max_value(representation.encoder.longest())
     spread = float(latents.reward.max() - latents.reward.min())
     meters = {"reach_fixed_point": operator.bound(spread)}
     if math.isinf(largest):
