@@ -1,28 +1,26 @@
-"""Write the tables of docs/evidence.md from the runs in results/verdicts: `python tools/evidence.py`.
+"""Write the tables of docs/evidence.md from the study: `python tools/evidence.py`.
 
-`pamd reproduce verdicts --report-only --runs results/verdicts/runs --out results/verdicts/tables` makes the tables.
+`python -m studies.verdicts tables` makes the tables.
 """
 
 from __future__ import annotations
 
 import csv
-import json
 import re
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from pamd.experiments import EXPERIMENTS
+ROOT = Path(__file__).parents[1]
+sys.path.insert(0, str(ROOT))
 
-DOCS = Path(__file__).parents[1] / "docs"
-RUNS = DOCS.parent / "results" / "verdicts" / "runs"
-TABLES = DOCS.parent / "results" / "verdicts" / "tables"
-PREFIXES = {"toy": "toy-*", "states": "state-*", "pixels": "[!st]*_*"}
-"""The names of the run directories of each rung."""
+from studies.verdicts.analysis import HERE, cost  # noqa: E402
+
+PAGE = ROOT / "docs" / "evidence.md"
 
 
 def main() -> None:
-    page = DOCS / "evidence.md"
-    page.write_text(filled(page.read_text(encoding="utf-8")), encoding="utf-8")
+    PAGE.write_text(filled(PAGE.read_text(encoding="utf-8")), encoding="utf-8")
 
 
 def filled(text: str) -> str:
@@ -36,11 +34,12 @@ def filled(text: str) -> str:
 
 
 def markdown(name: str) -> str:
-    """A CSV file of results/verdicts/tables, or the cost of the runs, as a Markdown table."""
+    """A CSV file of the study's tables, or the cost of the runs, as a Markdown table."""
     if name == "cost":
-        heads, rows = ["rung", "runs", "planned", "core-hours"], _cost()
+        table = cost()
+        heads, rows = table.columns, [[str(cell) for cell in row] for row in table.rows]
     else:
-        with (TABLES / f"{name}.csv").open(encoding="utf-8", newline="") as file:
+        with (HERE / "tables" / f"{name}.csv").open(encoding="utf-8", newline="") as file:
             heads, *rows = list(csv.reader(file))
     return "".join(f"| {' | '.join(map(_escaped, row))} |\n" for row in _readable(heads, rows))
 
@@ -74,17 +73,6 @@ def _number(cell: str) -> str:
     if value == int(value):
         return str(int(value))
     return f"{value:.0f}" if abs(value) >= 10 else f"{value:.2f}"
-
-
-def _cost() -> list[list[str]]:
-    """The hours of one core that the runs of each rung took; two ran at a time, with one thread each."""
-    rows = []
-    for rung, pattern in PREFIXES.items():
-        found = [json.loads(path.read_text())["seconds"] for path in RUNS.glob(f"{pattern}/status.json")]
-        experiment = EXPERIMENTS.get(f"verdicts-{rung}")
-        planned = len(experiment.arms) * (experiment.seeds or 1)
-        rows.append([rung, str(len(found)), str(planned), f"{sum(found) / 3600:.1f}"])
-    return rows
 
 
 def _escaped(cell: str) -> str:

@@ -202,6 +202,12 @@ def test_a_place_that_is_none_is_said_before_any_work(
     assert f"must be a directory, but {file} is a file" in capsys.readouterr().err
 
 
-def test_verdicts_check_the_scale_before_the_first_rung(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["reproduce", "verdicts", "--scale", "cpuu"]) == 2
-    assert "Did you mean 'cpu'" in capsys.readouterr().err
+@pytest.mark.parametrize("name", ["verdicts", "verdicts-states"])
+def test_the_verdicts_have_moved_to_a_study(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["reproduce", name]) == 2
+    assert "python -m studies.verdicts" in capsys.readouterr().err
+
+
+def test_the_old_name_of_an_option_names_the_new_one(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["reproduce", "table1", "--artefact-only"]) == 2
+    assert "unknown option --artefact-only; use --report-only" in capsys.readouterr().err

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from tests.report.runs import write_run
 
-from pamd.cli.artifact import write_artifact
+from pamd.cli.reproduce import write_artifact
 from pamd.errors import RunError
 from pamd.experiments import EXPERIMENTS
 

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from pamd.errors import ConfigError, UnknownNameError
-from pamd.experiments.claims import Claim
 from pamd.registry import Registry
 from pamd.table import Table
 
@@ -90,8 +89,6 @@ class Experiment:
     after: After | None = None
     seeds: int | None = None
     """The number of seeds at all scales except smoke; None uses the number of the scale."""
-    claims: tuple[Claim, ...] = ()
-    """The claims that the runs test."""
     needs_replay: bool = False
     """Whether `after` reads the replay of finished runs."""
 

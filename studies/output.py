@@ -1,0 +1,53 @@
+"""Tables and figures of a study: CSV files, and PNG files that are small enough for the repository."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+import numpy as np
+
+from pamd.published import Published
+from pamd.report import inference, paper, results
+from pamd.report.aggregate import Comparison
+from pamd.table import Table
+
+__all__ = ["comparison_tables", "publish_figure", "write_tables"]
+
+_COLORS = 64
+"""Lines and text need few colors. A palette makes a PNG a quarter as large."""
+
+
+def comparison_tables(comparison: Comparison, published: Sequence[Published] = ()) -> list[Table]:
+    """Return the tables of the report page: returns, the paper's numbers beside them, aggregates and differences."""
+    rng = np.random.default_rng(0)
+    tables = [results.summary(comparison, rng)]
+    tables += [results.layout(comparison, scale) for scale in comparison.scales]
+    more = [paper.compared_table(comparison, published)] if published else []
+    for scale in comparison.scales:
+        more += [
+            inference.aggregates(comparison, scale, rng),
+            inference.improvement(comparison, scale, rng),
+            inference.differences(comparison, scale),
+        ]
+    return [*tables, *(table for table in more if table is not None)]
+
+
+def write_tables(tables: Iterable[Table], out: Path) -> None:
+    """Write each table to out/NAME.csv."""
+    out.mkdir(parents=True, exist_ok=True)
+    for table in tables:
+        (out / f"{table.name}.csv").write_text(table.csv(), encoding="utf-8")
+
+
+def publish_figure(written: Sequence[Path]) -> None:
+    """Keep the PNG of a figure (`save_figure` wrote SVG and PNG), with a palette instead of full colors."""
+    from PIL import Image
+
+    for path in written:
+        if path.suffix == ".png":
+            with Image.open(path) as picture:
+                small = picture.convert("RGB").quantize(_COLORS, dither=Image.Dither.NONE)
+            small.save(path, optimize=True)
+        else:
+            path.unlink()
