@@ -24,7 +24,7 @@ test: lint type
 test-slow: setup
 	@sh tools/system-packages.sh chromium || echo "without chromium the browser test is skipped"
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[atari,metric-learning,ray,release,slurm,tianshou,torchrl]'
-	$(BIN)/pytest -m slow -n 2
+	$(BIN)/pytest -m "slow or reliability" -n 2
 
 setup: $(READY)
 
@@ -48,7 +48,7 @@ type: setup
 	$(BIN)/mypy
 
 bench: setup
-	$(BIN)/pamd bench
+	$(BIN)/python -m benchmarks
 
 docs: setup
 	$(BIN)/python tools/reference.py

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import sys
 from pathlib import Path
 
 import matplotlib
@@ -11,13 +12,15 @@ matplotlib.use("agg")
 
 import matplotlib.pyplot as plt
 
-from pamd.benchmarks.learning import METHODS, SETTINGS, TASKS, read_points
-from pamd.benchmarks.learning.plan import SEEDS, make_config
 from pamd.report.figure import NAMED
 from pamd.training.config import run_name
 
-DOCS = Path(__file__).parents[1] / "docs"
-RUNS = DOCS.parent / "results" / "bench" / "learning"
+ROOT = Path(__file__).parents[1]
+sys.path.insert(0, str(ROOT))
+
+from benchmarks.learning import METHODS, SEEDS, SETTINGS, TASKS, make_config, read_points  # noqa: E402
+
+RUNS = ROOT / "results" / "bench" / "learning"
 OLD = "#8a8a8a"
 """The color of the scale of version 0.2.0."""
 
@@ -38,7 +41,7 @@ def main() -> None:
         axes.spines[["top", "right"]].set_visible(False)
     panels[0].set_ylabel("return")
     figure.legend(lines.values(), lines, loc="outside lower center", ncols=len(lines), frameon=False)
-    figure.savefig(DOCS / "learning.png", metadata={"Software": None})
+    figure.savefig(ROOT / "docs" / "learning.png", metadata={"Software": None})
 
 
 if __name__ == "__main__":

@@ -11,7 +11,6 @@ if TYPE_CHECKING:
     from pamd import (
         agent,
         augmentations,
-        benchmarks,
         diagnostics,
         distances,
         encoders,
@@ -81,7 +80,6 @@ _HOMES = {
 _MODULES = (
     "agent",
     "augmentations",
-    "benchmarks",
     "diagnostics",
     "distances",
     "encoders",
@@ -126,7 +124,6 @@ __all__ = [
     "__version__",
     "agent",
     "augmentations",
-    "benchmarks",
     "configure",
     "diagnostics",
     "distance",

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
+from benchmarks.encoders import SETTINGS, Screened, Seen, collect, screen
 
-from pamd.benchmarks import encoders
-from pamd.benchmarks.encoders import SETTINGS, Screened, Seen, collect, screen
+from benchmarks import encoders
 from pamd.configuration import configure
 
 

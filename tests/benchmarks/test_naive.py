@@ -8,11 +8,10 @@ from typing import Any, Literal
 
 import pytest
 import torch
+from benchmarks.naive import DensePamd, NaiveAgent
 from tests.agent.batches import make_agent, make_batch
 
 from pamd.agent import Agent
-from pamd.benchmarks.dense import DensePamd
-from pamd.benchmarks.naive import NaiveAgent
 from pamd.methods import DistancePart, method
 
 PAPER_TABLE = ["dbc", "dbc-det+pamd", "mico", "simsr", "simsr+pamd"]

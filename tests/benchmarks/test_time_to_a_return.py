@@ -3,19 +3,29 @@
 from __future__ import annotations
 
 import dataclasses
-import importlib
 import json
 from pathlib import Path
 from typing import Any
 
 import pytest
+from benchmarks.__main__ import main
+from benchmarks.common import Options
+from benchmarks.learning import (
+    METHODS,
+    SETTINGS,
+    TASKS,
+    Entry,
+    Outcome,
+    Point,
+    make_config,
+    make_table,
+    outcome,
+    points,
+    read_points,
+    train_all,
+)
 
-from pamd.benchmarks.learning import METHODS, SETTINGS, TASKS, Entry, Outcome, make_table, outcome
-from pamd.benchmarks.learning.curve import Point, points, read_points
-from pamd.benchmarks.learning.plan import make_config
-from pamd.benchmarks.learning.race import train_all
-from pamd.benchmarks.measure import Options
-from pamd.cli.main import main
+from benchmarks import learning
 from pamd.configuration import configure
 from pamd.sweep import Job, jobs
 from pamd.training import Runtime
@@ -133,7 +143,7 @@ def test_settings_differ_in_nothing_that_the_measure_reads(task: str) -> None:
 @pytest.mark.parametrize(
     ("words", "says"),
     [
-        (["--tasks", "cheetah_run"], "task of bench learning"),
+        (["--tasks", "cheetah_run"], "task of the benchmark learning"),
         (["--settings", "cpus"], "Did you mean 'cpu'"),
         (["--methods", "simsr+pam"], "Did you mean 'pamd'"),
         (["--limit-minutes", "0"], "must be positive"),
@@ -142,20 +152,18 @@ def test_settings_differ_in_nothing_that_the_measure_reads(task: str) -> None:
 def test_wrong_words_are_refused_before_anything_is_trained(
     words: list[str], says: str, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
-    assert main(["bench", "learning", "--runs", str(tmp_path / "runs"), *words]) == 2
+    assert main(["learning", "--runs", str(tmp_path / "runs"), *words]) == 2
     assert says in capsys.readouterr().err
     assert not (tmp_path / "runs").exists()
 
 
 @pytest.fixture
-def without_reference(monkeypatch: pytest.MonkeyPatch) -> Any:
-    """The module of the benchmark, which does not measure the reference implementation."""
-    module = importlib.import_module("pamd.benchmarks.learning.measure")  # The package exports a function of this name.
-    monkeypatch.setattr(module, "_update_seconds", lambda methods, repetitions: {})
-    return module
+def _without_reference(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Do not measure the reference implementation."""
+    monkeypatch.setattr(learning, "_update_seconds", lambda methods, repetitions: {})
 
 
-@pytest.mark.usefixtures("without_reference")
+@pytest.mark.usefixtures("_without_reference")
 def test_without_training_the_table_has_the_existing_runs_alone(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -167,7 +175,7 @@ def test_without_training_the_table_has_the_existing_runs_alone(
     for name, row in logs.items():
         (job.path / f"{name}.jsonl").write_text(json.dumps(row) + "\n")
     chosen = ["--tasks", "walker_walk", "--methods", "sac", "--runs", str(tmp_path), "--json", str(tmp_path / "table")]
-    assert main(["bench", "learning", "--no-train", *chosen]) == 0
+    assert main(["learning", "--no-train", *chosen]) == 0
     rows = json.loads((tmp_path / "table" / "learning.json").read_text())["rows"]
     found = {row["setting"]: (row["reached"], row["minutes"]) for row in rows}
     assert found["cpu"] == ("1 of 1 (2 unfinished)", "1.5 (1.5 to 1.5)")
@@ -177,11 +185,12 @@ def test_without_training_the_table_has_the_existing_runs_alone(
     assert "started" not in capsys.readouterr().err
 
 
-def test_the_published_table_follows_from_its_logs(without_reference: Any) -> None:
+@pytest.mark.usefixtures("_without_reference")
+def test_the_published_table_follows_from_its_logs() -> None:
     results = Path(__file__).parents[2] / "results" / "bench"
     published = json.loads((results / "learning.json").read_text())["rows"]
-    options = Options(threads=1, repetitions=2, limit_minutes=25, runs_in=results / "learning", train=False)
-    rows = without_reference.measure(options).records()
+    options = Options(threads=1, repetitions=2, limit_minutes=25, runs=results / "learning", train=False)
+    rows = learning.measure(options).records()
     assert [row for row in rows if row["reached"]] == [row for row in published if row["reached"]]
 
 

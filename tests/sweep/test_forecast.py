@@ -35,7 +35,7 @@ def test_memory_is_of_those_at_a_time_and_disk_of_all(tmp_path: Path) -> None:
 
 def test_runs_that_were_made_are_the_better_measure(tmp_path: Path) -> None:
     made, before = plan_jobs(PAPER, tmp_path, Execution(resources=Resources(workers=1, threads=2)))
-    assert "pamd bench pipeline" in before.sources[0]
+    assert "pamd bench" in before.sources[0]
     made[0].path.mkdir()
     (made[0].path / "config.json").write_text(config_text(made[0].config))
     row = {"decisions": 500_000, "seconds": 10_000.0}
@@ -46,7 +46,7 @@ def test_runs_that_were_made_are_the_better_measure(tmp_path: Path) -> None:
     assert after.decisions == 2_500_000
     assert after.seconds == pytest.approx(2.5e6 / 50, rel=0.1)
     # Another number of threads is another rate.
-    assert "pamd bench pipeline" in plan(made, 1, 1).sources[0]
+    assert "pamd bench" in plan(made, 1, 1).sources[0]
 
 
 def test_finished_runs_take_nothing(tmp_path: Path) -> None:

@@ -1,127 +1,131 @@
-"""`pamd bench`: benchmarks against a reference implementation."""
+"""`pamd bench`: the speed and memory of one config on this machine."""
 
 from __future__ import annotations
 
-import importlib
-from collections.abc import Mapping, Sequence
+import json
+import resource
+import sys
+import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Annotated, Any
 
-from pamd.benchmarks import BENCHMARKS, ON_DEMAND
+from pamd.cli.clips import prepare_clips
 from pamd.cli.console import print_text
-from pamd.errors import ConfigError, UnknownNameError
-from pamd.training.threads import available_threads
+from pamd.cli.signature import Without
+from pamd.cli.train import RUN_GROUPS, Settings, build_config
+from pamd.configuration import RunOptions
+from pamd.errors import ConfigError
+from pamd.settings import override
+from pamd.training.config import Runtime, TrainConfig
 
-if TYPE_CHECKING:
-    from pamd.benchmarks.measure import Options
-    from pamd.table import Table
+__all__ = ["GROUPS", "bench"]
 
-__all__ = ["bench", "print_measured"]
+_MOVED = {
+    **dict.fromkeys(
+        [
+            "update",
+            "head",
+            "replay",
+            "render",
+            "distractors",
+            "pipeline",
+            "capacity",
+            "learning",
+            "encoders",
+            "peers",
+            "integrations",
+        ],
+        "python -m benchmarks {}` in a clone of the repository",
+    ),
+    **dict.fromkeys(("kills", "mutations", "soak"), "python -m tests.reliability {}` in a clone of the repository"),
+    **dict.fromkeys(("flops", "scaling"), "pamd reproduce table-{}`"),
+}
+"""The benchmarks that `pamd bench NAME` ran up to version 0.2.0, and what runs them now."""
+_REPLAY = 10_000
+"""The largest replay of the measured session. The replay of a whole run is forecast."""
+
+_UNUSED = RUN_GROUPS["evaluation and logs"]
+"""Options of `pamd train` that no measured decision depends on."""
+GROUPS = {
+    "bench": {
+        "run": ("method", "scale", "decisions", "seed", "config", "set_"),
+        **{title: names for title, names in RUN_GROUPS.items() if title != "evaluation and logs"},
+        "machine": ("device", "threads", "seconds", "json_"),
+    }
+}
 
 
 def bench(
-    names: tuple[str, ...] = (),
+    task: str | None = None,
     /,
-    *,
-    threads: int | None = None,
-    repetitions: int = 7,
-    json: Path | None = None,
-    most_runs: int | None = None,
-    minutes: float | None = None,
-    interruptions: int | None = None,
-    decisions: int | None = None,
-    tasks: tuple[str, ...] = (),
-    settings: tuple[str, ...] = (),
-    methods: tuple[str, ...] = (),
-    seeds: tuple[int, ...] = (),
-    limit_minutes: float | None = None,
-    runs: Path | None = None,
-    train: bool = True,
+    options: Annotated[RunOptions, Without(_UNUSED)] = RunOptions(),  # noqa: B008
+    config: Path | None = None,
+    set_: Settings = (),
+    runtime: Annotated[Runtime, Without(_UNUSED)] = Runtime(),  # noqa: B008
+    seconds: float = 20.0,
+    json_: bool = False,
 ) -> None:
-    """Benchmark pamd against a reference implementation in the style of typical research code.
+    """Measure decisions per second and memory of a run on this machine. It takes the options of `pamd train`.
 
-    Both run in one process and alternate.
+    The measured decisions include updates, but no evaluations or checkpoints. No run directory is kept.
 
     Args:
-        names: update, head, replay, render, distractors, pipeline, scaling, flops (default: all of these, about 20
-            minutes). On request only: capacity (fills the disk with up to a million frames), learning (trains for
-            hours; rerun the same command to continue), encoders (seven minutes), peers and integrations (require
-            pamd[sb3]), and the reliability tests kills, mutations and soak
-        threads: CPU threads of torch (default: all cores)
-        repetitions: measurements of each benchmark, after one warm-up
-        json: directory for one JSON file per benchmark; kills continues from an existing file
-        most_runs: stop kills after this many runs (default: no limit)
-        minutes: stop kills after this many minutes (default: 40)
-        interruptions: stop kills after this many interruptions (default: 1000)
-        decisions: budget of the soak run in decisions (default: 20000)
-        tasks: tasks for learning (default: cartpole_swingup, reacher_easy, finger_spin, walker_walk) or encoders
-        settings: settings for learning: cpu is the current scale, cpu-0.2 the scale of version 0.2.0 (default: both)
-        methods: methods for learning (default: sac, dbc-det+pamd, simsr+pamd)
-        seeds: seeds for learning, one run each (default: 0 1 2), or for encoders (default: 0 1)
-        limit_minutes: stop each learning run after this much training time (default: 60)
-        runs: parent directory of the learning runs (default: runs/bench-learning)
-        train: train unfinished learning runs before building the table
+        task: a task, e.g. cheetah_run, state:cheetah_run, gym:ID or toy; see `pamd list tasks`
+        config: a config.json to measure, instead of a task and options; override its fields with --set
+        set_: any field of the config, e.g. method.objective.pairing=all learner.batch=256
+        seconds: time of the measurement, after a short warm-up
+        json_: print the result as JSON
     """
-    given: dict[str, Any] = {
-        "most_runs": most_runs,
-        "minutes": minutes,
-        "interruptions": interruptions,
-        "decisions": decisions,
-        "limit_minutes": limit_minutes,
-    }
-    chosen = {name: value for name, value in given.items() if value is not None}
-    _check(names, repetitions, threads, chosen)
-    from pamd.benchmarks.measure import Options
-
-    options = Options(
-        threads or available_threads(),
-        repetitions,
-        json,
-        tasks=tasks,
-        settings=settings,
-        methods=methods,
-        seeds=seeds,
-        runs_in=runs,
-        train=train,
-        **chosen,
-    )
-    _measure(names or [name for name in BENCHMARKS if name not in ON_DEMAND], options)
+    if task in _MOVED:
+        raise ConfigError(f"bench measures a task, e.g. `pamd bench cheetah_run`; use `{_MOVED[task].format(task)}")
+    if seconds <= 0:
+        raise ConfigError(f"bench: seconds must be positive, got {seconds:g}")
+    made = prepare_clips(build_config("bench", task, options, config, set_, runtime), print_text)
+    row = _measure(made, seconds)
+    if json_:
+        sys.stdout.write(json.dumps(row) + "\n")
+        return
+    width = max(map(len, row))
+    print_text("\n".join(f"{name:<{width}}  {value}" for name, value in row.items()), stderr=False)
 
 
-def _check(names: Sequence[str], repetitions: int, threads: int | None, limits: Mapping[str, float]) -> None:
-    """Raise an error if a benchmark is unknown or a number is too small."""
-    for name in names:
-        if name not in BENCHMARKS:
-            raise UnknownNameError("benchmark", name, BENCHMARKS)
-    if repetitions < 2:
-        raise ConfigError(f"bench: repetitions must be at least 2, got {repetitions}")
-    if threads is not None and threads < 1:
-        raise ConfigError(f"bench: threads must be at least 1, got {threads}")
-    for name, value in limits.items():
-        if value <= 0:
-            raise ConfigError(f"bench: {name} must be positive, got {value}")
-
-
-def _measure(names: Sequence[str], options: Options) -> None:
-    """Run the benchmarks. Print each table, and write it to `options.directory` if that is set."""
+def _measure(config: TrainConfig, seconds: float) -> dict[str, Any]:
+    """Train for about `seconds` after a warm-up. Return the speed, the share of each part, and the memory."""
     import torch
 
-    from pamd.benchmarks.measure import write_measured
-    from pamd.training.allocator import keep_freed_memory
+    from pamd.measure import learning_session, machine, train_once
+    from pamd.replay import forecast
+    from pamd.training.clock import Stopwatch
+    from pamd.training.session import replay_plan
+    from pamd.training.threads import default_threads
 
-    torch.set_num_threads(options.threads)
-    keep_freed_memory()
-    for name in names:
-        table = importlib.import_module(f"pamd.benchmarks.{name}").measure(options)
-        print_measured(table, options)
-        if options.directory is not None:
-            write_measured(table, options.directory / f"{name}.json", options)
-
-
-def print_measured(table: Table, options: Options) -> None:
-    """Print a table, its notes and the machine."""
-    from pamd.benchmarks.measure import machine
-
-    found = ", ".join(f"{key} {value}" for key, value in machine(options.threads).items() if value is not None)
-    lines = [f"{table.name}: {table.title}", "", table.text(), "", *(f"  {note}" for note in table.notes), f"  {found}"]
-    print_text("\n".join(lines), stderr=False)
+    threads = config.runtime.threads or default_threads(config.env)
+    small = override(config, (f"replay.capacity={min(config.replay.capacity, _REPLAY)}",))
+    with learning_session(small, threads) as session:
+        cuda = session.device.type == "cuda"
+        clock, before, start = Stopwatch(), session.budget, time.perf_counter()
+        while time.perf_counter() < start + seconds:
+            train_once(session, clock)
+        whole, shares = clock.read()
+        decisions = session.budget.decisions - before.decisions
+        updates = session.budget.updates - before.updates
+        layout = session.replay.layout
+    capacity, margin = replay_plan(config)
+    replay = forecast(capacity, layout.frame_shape, layout.action_dim, margin, layout.dtype)
+    # Linux counts the largest resident size in kilobytes, macOS in bytes.
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024)
+    return {
+        "decisions per second": round(decisions / whole, 2),
+        "updates per second": round(updates / whole, 2),
+        "measured decisions": decisions,
+        "budget, decisions": config.decisions,
+        "budget, hours": round(config.decisions * whole / decisions / 3600, 3),
+        **{f"% {name}": round(100 * share, 1) for name, share in shares.items() if name != "cpu"},
+        "cores used": shares["cpu"],
+        "peak memory, GB": round(peak / 1e9, 2),
+        "replay, frames": capacity.capacity,
+        "replay, GB of memory": round(replay.bytes_memory / 1e9, 3),
+        "replay, GB of disk": round(replay.bytes_disk / 1e9, 3),
+        **({"peak memory of CUDA, GB": round(torch.cuda.max_memory_allocated() / 1e9, 2)} if cuda else {}),
+        **{name: value for name, value in machine(threads).items() if value is not None},
+    }

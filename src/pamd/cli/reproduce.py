@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import json
 from collections.abc import Sequence
 from pathlib import Path
@@ -152,20 +151,15 @@ def _compute(experiment: Experiment, scale: str, out: Path, plan: bool, threads:
         return 0
     import torch
 
-    from pamd.benchmarks.measure import Options, write_measured
-    from pamd.cli.bench import print_measured
+    from pamd.measure import measured_text, write_measured
     from pamd.training.allocator import keep_freed_memory
 
-    options = Options(threads or available_threads(), SCALES[scale].repetitions)
-    torch.set_num_threads(options.threads)
+    threads = threads or available_threads()
+    torch.set_num_threads(threads)
     keep_freed_memory()
-    if experiment.benchmark is not None:
-        benchmark: Any = importlib.import_module(f"pamd.benchmarks.{experiment.benchmark}")
-        table = benchmark.measure(options)
-    else:
-        assert experiment.compute is not None
-        table = experiment.compute(scale)
-    print_measured(table, options)
-    write_measured(table, out / "table.json", options)
+    assert experiment.compute is not None
+    table = experiment.compute(scale)
+    print_text(measured_text(table, threads), stderr=False)
+    write_measured(table, out / "table.json", threads, SCALES[scale].repetitions)
     print_text(f"{out / 'table.json'}")
     return 0

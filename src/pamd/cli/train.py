@@ -17,7 +17,7 @@ from pamd.errors import ConfigError
 from pamd.table import counted
 from pamd.training.config import Runtime, TrainConfig, read_config
 
-__all__ = ["GROUPS", "RUN_GROUPS", "Settings", "evaluate", "resume", "train"]
+__all__ = ["GROUPS", "RUN_GROUPS", "Settings", "build_config", "evaluate", "resume", "train"]
 
 Settings = Annotated[tuple[str, ...], Metavar("KEY=VALUE")]
 
@@ -59,15 +59,21 @@ def train(
     """
     from pamd.training import loop
 
-    made = _build_config(task, options, config, set_, runtime)
+    made = build_config("train", task, options, config, set_, runtime)
     with Display() as display:
         path = loop.train(prepare_clips(made, display.say), runs, display)
         display.say(f"{path}\nnext: `pamd eval {path}` or `pamd report {runs}`")
 
 
-def _build_config(
-    task: str | None, options: RunOptions, file: Path | None, settings: tuple[str, ...], runtime: Runtime
+def build_config(
+    command: str,
+    task: str | None,
+    options: RunOptions,
+    file: Path | None,
+    settings: tuple[str, ...],
+    runtime: Runtime,
 ) -> TrainConfig:
+    """Return the config of `pamd train` and `pamd bench`: from a file, or from a task and options."""
     given = options.given
     if file is not None:
         words = [*([task] if task else []), *(f"--{name.replace('_', '-')}" for name in given)]
@@ -77,7 +83,7 @@ def _build_config(
         changed = {name: value for name, value in chosen.items() if value != to_tree(Runtime())[name]}
         return override(dataclasses.replace(config, runtime=dataclasses.replace(config.runtime, **changed)), settings)
     if task is None:
-        raise ConfigError("a task or --config is required, e.g. `pamd train cheetah_run`")
+        raise ConfigError(f"a task or --config is required, e.g. `pamd {command} cheetah_run`")
     return configure(task, settings=settings, runtime=runtime, **given)
 
 

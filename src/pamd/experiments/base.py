@@ -27,7 +27,7 @@ class Setting:
     decisions: int | None
     """The budget of every run; None uses the paper's budget for the task."""
     repetitions: int
-    """The number of repetitions of a benchmark."""
+    """The number of repetitions of a measured time."""
     what: str
 
 
@@ -82,8 +82,6 @@ class Experiment:
     arms: tuple[Arm, ...] = ()
     published: str | None = None
     """The name of the paper's numbers; None if there are none."""
-    benchmark: str | None = None
-    """A benchmark that creates the table (`pamd bench NAME`)."""
     compute: Callable[[str], Table] | None = None
     """A function that computes the table at a scale."""
     after: After | None = None
@@ -93,9 +91,8 @@ class Experiment:
     """Whether `after` reads the replay of finished runs."""
 
     def __post_init__(self) -> None:
-        kinds = [bool(self.arms), self.benchmark is not None, self.compute is not None]
-        if sum(kinds) != 1:
-            raise ConfigError(f"experiment {self.name!r} must have arms, a benchmark or a computation")
+        if bool(self.arms) == (self.compute is not None):
+            raise ConfigError(f"experiment {self.name!r} must have either arms or a computation")
         if len({(arm.task, arm.options.get("distractor"), arm.label) for arm in self.arms}) < len(self.arms):
             raise ConfigError(f"experiment {self.name!r} has two arms with the same name; give one a variant")
 

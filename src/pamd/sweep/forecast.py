@@ -25,7 +25,7 @@ RATES = {
     ("cpu", "sequential"): 11.1,
     ("cpu", "joint"): 13.8,
 }
-"""Decisions per second on two cores by (scale, schedule), measured by `pamd bench pipeline` with cheetah_run and
+"""Decisions per second on two cores by (scale, schedule), measured by benchmarks/pipeline.py with cheetah_run and
 simsr+pamd (results/bench/pipeline.json). They are used for all tasks and methods and exclude evaluations."""
 RATE_CORES = 2
 OTHER_RATE = 40.0
@@ -132,7 +132,7 @@ def _rate(config: TrainConfig, threads: int, measured: dict[tuple[str, str, int 
     if key not in RATES:
         return Rate(OTHER_RATE, f"{' '.join(key)}: a guess of {OTHER_RATE:g} decisions/s")
     # The rate is assumed to be proportional to the number of threads.
-    source = f"{' '.join(key)}: {RATES[key]:g} decisions/s on {RATE_CORES} cores, as `pamd bench pipeline` measured"
+    source = f"{' '.join(key)}: {RATES[key]:g} decisions/s on {RATE_CORES} cores; `pamd bench` measures this machine"
     return Rate(RATES[key] * threads / RATE_CORES, source)
 
 

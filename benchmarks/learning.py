@@ -1,0 +1,407 @@
+"""Training time from pixels to a target return, for the scale `cpu` now and in version 0.2.0.
+
+The plan comes first, then the logs of a run, the race that trains the runs, and the table. Rerun the same command to
+continue. Times are those of evaluations and are not interpolated.
+"""
+
+from __future__ import annotations
+
+import math
+import shutil
+import statistics
+import sys
+import time
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any, Literal, NamedTuple
+
+from benchmarks.common import Options, twice
+from benchmarks.naive import NaiveAgent
+from pamd.configuration import configure, split_name
+from pamd.errors import RunError, UnknownNameError
+from pamd.measure import interleave, make_agent, make_batch
+from pamd.report.logs import read_evaluations, read_timing
+from pamd.report.statistics import Mean
+from pamd.sweep import Backend, Job, Resources, Sweep, Tracked, jobs
+from pamd.sweep.backends.base import cores
+from pamd.sweep.backends.local import Local
+from pamd.sweep.job import Outcome as Ending
+from pamd.table import NONE, Table
+from pamd.training import Runtime, TrainConfig
+from pamd.training.threads import torch_threads
+
+__all__ = [
+    "METHODS",
+    "SEEDS",
+    "SETTINGS",
+    "TASKS",
+    "Entry",
+    "Outcome",
+    "Point",
+    "make_config",
+    "make_table",
+    "measure",
+    "outcome",
+    "points",
+    "read_points",
+    "train_all",
+]
+
+ON_REQUEST = "trains for hours"
+
+
+TASKS: dict[str, float] = {
+    "cartpole_swingup": 350.0,
+    "reacher_easy": 400.0,
+    "finger_spin": 400.0,
+    "walker_walk": 400.0,
+}
+"""The target returns: at least 40% of the best of DrQ-v2, DreamerV3, TD-MPC2 and MR.Q at a million frames."""
+
+METHODS = ("sac", "dbc-det+pamd", "simsr+pamd")
+SEEDS = (0, 1, 2)
+
+SETTINGS: dict[str, dict[str, Any]] = {
+    "cpu-0.2": {
+        "scale": "paper",
+        "schedule": "joint",
+        "render": "fast",
+        "settings": ("env.size=48", "encoder.strides=[3,2,1,1]", "learner.batch=64"),
+    },
+    "cpu": {"scale": "cpu"},
+}
+"""Options of `configure`. "cpu-0.2" is the scale `cpu` of version 0.2.0; "cpu" is the current one."""
+
+_COMMON: dict[str, Any] = {
+    "decisions": 100_000,
+    "evaluate_every": 1_000,
+    "evaluate_episodes": 5,
+    "checkpoint_every": 5_000,
+    "log_every": 500,
+}
+"""Options shared by all settings. Every evaluation must have a timing row."""
+
+
+def make_config(task: str, setting: str, method: str, seed: int) -> TrainConfig:
+    """Return the config of one run with one thread and no video. It ends at the time limit or the target return."""
+    runtime = Runtime(device="cpu", threads=1, video="off", tensorboard=False)
+    return configure(task, method, seed=seed, runtime=runtime, **_COMMON, **SETTINGS[setting])
+
+
+def check_names(tasks: tuple[str, ...], settings: tuple[str, ...]) -> None:
+    """Raise UnknownNameError if a task has no target return or a setting is unknown."""
+    for task in tasks:
+        if task not in TASKS:
+            raise UnknownNameError("task of the benchmark learning", task, TASKS)
+    for setting in settings:
+        if setting not in SETTINGS:
+            raise UnknownNameError("setting of the benchmark learning", setting, SETTINGS)
+
+
+_NOT_TRAINING = ("evaluation", "checkpoint")
+"""Sections of the clock that do not count as training."""
+
+State = Literal["reached", "limit", "budget", "unfinished"]
+
+
+class Point(NamedTuple):
+    """An evaluation, and the training time before it."""
+
+    seconds: float
+    """Wall time of training, without evaluations and checkpoints."""
+    cpu_seconds: float
+    """CPU time of the process during these seconds."""
+    decisions: int
+    frames: int
+    mean: float
+    """The mean return over the episodes of the evaluation."""
+
+
+class Outcome(NamedTuple):
+    """The outcome of a run, at the evaluation that reached the target return or at the last one that counts."""
+
+    state: State
+    point: Point
+    area: float
+    """The mean return over the time limit, clipped at the threshold. A run that reaches the threshold keeps it
+    until the limit."""
+
+    @property
+    def over(self) -> bool:
+        """Whether the run needs no further training."""
+        return self.state != "unfinished"
+
+
+def read_points(run: Path) -> list[Point]:
+    """Return the evaluations of a run directory; empty if it has none yet."""
+    if not (run / "eval.jsonl").is_file() or not (run / "timing.jsonl").is_file():
+        return []
+    return points(read_evaluations(run / "eval.jsonl").rows, read_timing(run / "timing.jsonl").rows)
+
+
+def points(evaluations: Sequence[Mapping[str, Any]], timing: Sequence[Mapping[str, Any]]) -> list[Point]:
+    """Return each evaluation with the training time of all rows of `timing` up to it."""
+    found, clock, cpu, before, row = [], 0.0, 0.0, 0.0, 0
+    for evaluation in evaluations:
+        while row < len(timing) and timing[row]["decisions"] <= evaluation["decisions"]:
+            taken = timing[row]["seconds"] - before
+            before = timing[row]["seconds"]
+            trained = taken * (1 - sum(timing[row].get(name, 0.0) for name in _NOT_TRAINING))
+            clock, cpu, row = clock + trained, cpu + trained * timing[row].get("cpu", 1.0), row + 1
+        found.append(Point(clock, cpu, evaluation["decisions"], evaluation["frames"], evaluation["return_mean"]))
+    return found
+
+
+def outcome(found: Sequence[Point], threshold: float, limit: float, budget: int) -> Outcome:
+    """Find the first evaluation with at least the return `threshold`, within `limit` seconds and `budget` decisions."""
+    if not found:
+        return Outcome("unfinished", Point(0.0, 0.0, 0, 0, 0.0), 0.0)
+    within = [point for point in found if point.seconds <= limit] or [found[0]]
+    first = next((i for i, point in enumerate(within) if point.mean >= threshold), None)
+    if first is not None:
+        return Outcome("reached", within[first], _area(within[: first + 1], threshold, limit))
+    state: State = "unfinished"
+    if found[-1].seconds >= limit:
+        state = "limit"
+    elif found[-1].decisions >= budget:
+        state = "budget"
+    return Outcome(state, within[-1], _area(within, threshold, limit))
+
+
+def _area(found: Sequence[Point], threshold: float, limit: float) -> float:
+    """Return the mean over [0, limit] of a step function that holds each return until the next evaluation."""
+    ends = [*(point.seconds for point in found[1:]), limit]
+    spans = [max(0.0, end - point.seconds) for point, end in zip(found, ends, strict=True)]
+    return sum(span * min(point.mean, threshold) for span, point in zip(spans, found, strict=True)) / limit
+
+
+_LOOK_EVERY = 2.0
+"""Seconds between two checks of the logs."""
+
+
+class Race(Backend):
+    """Runs local processes. A run whose job is `over` is asked to write a checkpoint and stop."""
+
+    def __init__(self, resources: Resources, over: Callable[[Job], bool]) -> None:
+        super().__init__(resources)
+        self._local, self._over = Local(resources), over
+        self._jobs: dict[str, Job] = {}
+        self._looked = 0.0
+
+    @staticmethod
+    def share(resources: Resources, runs: int) -> tuple[int, int]:
+        return Local.share(resources, runs)
+
+    @property
+    def running(self) -> int:
+        return self._local.running
+
+    @property
+    def free(self) -> bool:
+        return self._local.free
+
+    def start(self, job: Job) -> None:
+        self._jobs[job.name] = job
+        self._local.start(job)
+
+    def ended(self) -> list[tuple[str, Ending]]:
+        if time.monotonic() - self._looked > _LOOK_EVERY:
+            self._looked = time.monotonic()
+            for name in [name for name, job in self._jobs.items() if self._over(job)]:
+                self._jobs.pop(name)
+                self._local.ask_one(name)
+        ended = self._local.ended()
+        for name, _ in ended:
+            self._jobs.pop(name, None)
+        return ended
+
+    def ask_to_end(self) -> None:
+        self._local.ask_to_end()
+
+    def close(self) -> None:
+        self._local.close()
+
+
+class Reports:
+    """Writes one line to stderr when a run starts and when it ends."""
+
+    def __init__(self, describe: Callable[[Job], str]) -> None:
+        self._describe = describe
+
+    def show(self, runs: Sequence[Tracked]) -> None:
+        """Do nothing. Only starts and ends are reported."""
+
+    def changed(self, run: Tracked) -> None:
+        self.say(f"{run.job.label}: " + ("started" if run.state == "running" else self._end_of(run)))
+
+    def say(self, message: str) -> None:
+        sys.stderr.write(message + "\n")
+
+    def _end_of(self, run: Tracked) -> str:
+        # The sweep reports a run that was asked to stop as "interrupted", which is the normal end here.
+        return run.error if run.state in ("failed", "waiting") else self._describe(run.job)
+
+
+def train_all(
+    jobs: Sequence[Job], workers: int, over: Callable[[Job], bool], describe: Callable[[Job], str]
+) -> list[Tracked]:
+    """Train until every job is over. Jobs that are already over are skipped."""
+    left = [job for job in jobs if not over(job)]
+    resources = Resources(workers=workers, threads=1)
+    return Sweep(left, lambda: Race(resources, over), Reports(describe)).run()
+
+
+REFERENCE = "reference implementation"
+_COLUMNS = (
+    "setting",
+    "method",
+    "reached",
+    "minutes",
+    "CPU minutes",
+    "decisions",
+    "frames",
+    "return at the end",
+    "area",
+    "minutes, each seed",
+)
+"""The columns after the task and its target return."""
+
+
+class Entry(NamedTuple):
+    """One run of the benchmark."""
+
+    task: str
+    setting: str
+    method: str
+    seed: int
+    outcome: Outcome
+
+
+def make_table(
+    entries: Sequence[Entry], thresholds: Mapping[str, float], limit: float, update_seconds: Mapping[str, float]
+) -> Table:
+    """Return rows by task, setting and method. `update_seconds` is the time of one reference update by method."""
+    rows = []
+    for task in dict.fromkeys(entry.task for entry in entries):
+        here = [entry for entry in entries if entry.task == task]
+        for key in dict.fromkeys((entry.setting, entry.method) for entry in here):
+            outcomes = [entry.outcome for entry in here if (entry.setting, entry.method) == key]
+            rows.append({"task": task, "return": thresholds[task], **_row(*key, outcomes, limit)})
+        for method in dict.fromkeys(entry.method for entry in here):
+            mine = [entry for entry in here if entry.method == method]
+            rows.append({"task": task, "return": thresholds[task], **_reference(method, mine, update_seconds)})
+    notes = (
+        "minutes: training time of the first evaluation whose mean return is at least the stated one; wall time of"
+        " one run with one thread, without evaluations and checkpoints. CPU minutes: processor time of the same span.",
+        "Median (minimum to maximum) over seeds, without interpolation. A run that did not reach the return within"
+        f" {limit / 60:g} minutes counts as longer than all others: > {limit / 60:g}.",
+        f"area: mean return over {limit / 60:g} minutes, clipped at the stated return, where a run stays after reaching"
+        " it; ± standard error over seeds.",
+        f"{REFERENCE}: the fewest decisions of any setting (median over seeds) times the time of one update of the"
+        " released settings (84x84, batch 128), one thread, memory kept; without acting, rendering or evaluations. Its"
+        " number of decisions is assumed in its favor, not measured. Time of its update: "
+        + ", ".join(f"{method} {seconds:.2f} s" for method, seconds in update_seconds.items()),
+    )
+    return Table.from_records("learning", "training from pixels to a stated return, one thread per run", rows, notes)
+
+
+def _row(setting: str, method: str, outcomes: Sequence[Outcome], limit: float) -> dict[str, Any]:
+    ended = [one for one in outcomes if one.over]
+    reached = sum(one.state == "reached" for one in ended)
+    minutes = [_time(one, one.point.seconds / 60) for one in ended]
+    return {
+        "setting": setting,
+        "method": method,
+        "reached": f"{reached} of {len(ended)}" + (f" ({len(outcomes) - len(ended)} unfinished)" * (ended != outcomes)),
+        "minutes": _spread(minutes, limit / 60, 1),
+        "CPU minutes": _spread([_time(one, one.point.cpu_seconds / 60) for one in ended], None, 1),
+        "decisions": _spread([_time(one, one.point.decisions) for one in ended], None, 0),
+        "frames": _spread([_time(one, one.point.frames) for one in ended], None, 0),
+        "return at the end": str(Mean.over([one.point.mean for one in ended])),
+        "area": str(Mean.over([one.area for one in ended])),
+        "minutes, each seed": ", ".join(_cell(value, limit / 60, 1) for value in minutes),
+    }
+
+
+def _reference(method: str, entries: Sequence[Entry], update_seconds: Mapping[str, float]) -> dict[str, Any]:
+    by_setting: dict[str, list[float]] = {}
+    for entry in entries:
+        if entry.outcome.over:
+            by_setting.setdefault(entry.setting, []).append(_time(entry.outcome, entry.outcome.point.decisions))
+    fewest = min((statistics.median(values) for values in by_setting.values()), default=math.inf)
+    known = math.isfinite(fewest) and method in update_seconds
+    return dict.fromkeys(_COLUMNS, "") | {
+        "setting": REFERENCE,
+        "method": method,
+        "minutes": f"{fewest * update_seconds[method] / 60:.0f}" if known else NONE,
+        "decisions": f"{fewest:.0f}" if known else NONE,
+    }
+
+
+def _time(one: Outcome, value: float) -> float:
+    """Return `value` if the run reached the target return; otherwise infinity."""
+    return value if one.state == "reached" else math.inf
+
+
+def _spread(values: Sequence[float], limit: float | None, digits: int) -> str:
+    if not any(map(math.isfinite, values)):
+        return _cell(math.inf, limit if values else None, digits)
+    middle, low, high = (_cell(of(values), limit, digits) for of in (statistics.median, min, max))
+    return f"{middle} ({low} to {high})"
+
+
+def _cell(value: float, limit: float | None, digits: int) -> str:
+    if math.isfinite(value):
+        return f"{value:.{digits}f}"
+    return NONE if limit is None else f"> {limit:g}"
+
+
+def measure(options: Options) -> Table:
+    """Return the table of all runs. With `options.train`, train the unfinished runs first."""
+    tasks, settings = options.tasks or tuple(TASKS), options.settings or tuple(SETTINGS)
+    check_names(tasks, settings)
+    methods, seeds, limit = options.methods or METHODS, options.seeds or SEEDS, 60 * options.limit_minutes
+    planned = {
+        (task, setting, method, seed): make_config(task, setting, method, seed)
+        for seed in seeds
+        for task in tasks
+        for setting in settings
+        for method in methods
+    }
+    made = [jobs([(" ".join(map(str, key)), config)], options.runs)[0] for key, config in planned.items()]
+
+    def ending(job: Job) -> Outcome:
+        return outcome(read_points(job.path), TASKS[job.config.env.task], limit, job.config.decisions)
+
+    if options.train:
+        # Two settings with the same computation share one run.
+        _train(list({job.name: job for job in made}.values()), ending)
+    entries = [Entry(*key, ending(job)) for key, job in zip(planned, made, strict=True)]
+    order = sorted(entries, key=lambda e: (tasks.index(e.task), settings.index(e.setting), methods.index(e.method)))
+    return make_table(order, TASKS, limit, _update_seconds(methods, options.repetitions))
+
+
+def _train(unique: Sequence[Job], ending: Callable[[Job], Outcome]) -> None:
+    """Train the unfinished runs, and delete the replay of each run that reached its return."""
+    ended = train_all(unique, cores(), lambda job: ending(job).over, lambda job: _sentence(ending(job)))
+    if failed := [run for run in ended if run.state == "failed"]:
+        raise RunError(f"learning: {failed[0].job.path} failed: {failed[0].error}")
+    for job in unique:
+        if ending(job).state == "reached":  # The replay takes most of the disk space, and only training reads it.
+            shutil.rmtree(job.path / "replay", ignore_errors=True)
+
+
+def _sentence(found: Outcome) -> str:
+    point = found.point
+    done = f"return {point.mean:.0f} after {point.seconds / 60:.1f} minutes and {point.decisions} decisions"
+    return f"{found.state}, {done}"
+
+
+def _update_seconds(methods: Sequence[str], repetitions: int) -> dict[str, float]:
+    """Return the time of one update of the reference implementation (SAC) at the released settings, on one thread."""
+    batch, known = make_batch(), [name for name in methods if split_name(name)[0] == "sac"]
+    with torch_threads(1):
+        agents = {name: NaiveAgent(make_agent(name, fidelity="released")) for name in known}
+        taken = interleave({name: twice(partial(agent.update, batch)) for name, agent in agents.items()}, repetitions)
+    return {name: statistics.median(seconds) / 2 for name, seconds in taken.items()}

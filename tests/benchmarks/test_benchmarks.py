@@ -1,0 +1,48 @@
+"""The command of the benchmarks. No test depends on a measured time."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from benchmarks.__main__ import discover, main
+from benchmarks.common import limit
+
+SLOW = ["update", "replay", "render", "pipeline", "integrations", "peers"]
+
+
+def test_the_limit_is_the_rate_of_the_matrix_product() -> None:
+    operations = 2 * 2048**3
+    assert limit(operations, [2.0, 2.0], [1.0, 1.0]).median == 0.5
+
+
+def test_a_file_with_measure_is_a_benchmark_and_the_help_describes_it(capsys: pytest.CaptureFixture[str]) -> None:
+    known = discover()
+    assert set(SLOW) < known.keys()
+    assert not {"common", "naive", "__main__"} & known.keys()
+    with pytest.raises(SystemExit):
+        main(["--help"])
+    shown = capsys.readouterr().out
+    assert all(f"  {name} " in shown for name in known)
+    assert "On request only: it requires pamd[sb3]." in shown
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (["updat"], "update"),
+        (["update", "--repetitions", "1"], "at least 2"),
+        (["update", "--threads", "0"], "at least 1"),
+    ],
+)
+def test_what_cannot_be_measured_is_said_first(words: list[str], says: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(words) == 2
+    assert says in capsys.readouterr().err
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", SLOW)
+def test_a_benchmark_runs_and_writes_its_rows(name: str, tmp_path: Path) -> None:
+    assert main([name, "--repetitions", "2", "--json", str(tmp_path)]) == 0
+    assert json.loads((tmp_path / f"{name}.json").read_text())["rows"]

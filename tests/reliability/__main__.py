@@ -1,0 +1,56 @@
+"""The figures of docs/reliability.md: `python -m tests.reliability kills|mutations|soak --json results/bench`."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+import torch
+from tests.reliability.kills import kills
+from tests.reliability.mutations import measure_mutations
+from tests.reliability.soak import soak
+
+from pamd.errors import PamdError
+from pamd.measure import measured_text, write_measured
+from pamd.training.allocator import keep_freed_memory
+
+
+def main(words: Sequence[str] | None = None) -> int:
+    """Run one of the three, print its table, and write it to `--json`. Return the exit code."""
+    parser = argparse.ArgumentParser("python -m tests.reliability", description=__doc__)
+    parser.add_argument("name", choices=("kills", "mutations", "soak"))
+    parser.add_argument("--json", type=Path, metavar="DIR", help="directory of the results; kills continues from them")
+    parser.add_argument("--most-runs", type=_positive, default=1_000_000, help="stop kills after this many runs")
+    parser.add_argument("--minutes", type=_positive, default=40.0, help="stop kills after this many minutes")
+    parser.add_argument("--interruptions", type=_positive, default=1_000, help="stop kills after this many")
+    parser.add_argument("--decisions", type=int, default=20_000, help="budget of the run of soak")
+    given = parser.parse_args(words)
+    torch.set_num_threads(1)  # A pool of threads does not survive a fork.
+    keep_freed_memory()
+    try:
+        if given.name == "kills":
+            table = kills(given.json, given.most_runs, given.minutes, given.interruptions)
+        elif given.name == "mutations":
+            table = measure_mutations()
+        else:
+            table = soak(given.json, given.decisions)
+    except PamdError as error:
+        sys.stderr.write(f"{error}\n")
+        return 2
+    sys.stdout.write(measured_text(table, threads=1) + "\n")
+    if given.json is not None:
+        write_measured(table, given.json / f"{given.name}.json", threads=1, repetitions=1)
+    return 0
+
+
+def _positive(text: str) -> float:
+    value = float(text)
+    if value <= 0:
+        raise argparse.ArgumentTypeError(f"must be positive, got {text}")
+    return value
+
+
+if __name__ == "__main__":
+    sys.exit(main())
