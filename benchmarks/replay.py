@@ -17,7 +17,7 @@ from pamd.envs import make_env
 from pamd.measure import interleave, make_agent, make_batch, milliseconds, ratio
 from pamd.replay import Layout, Replay, ReplayConfig, forecast
 from pamd.replay.compressed import CompressedFrames
-from pamd.replay.layout import ASSUMED_RATIO, CHUNK, STORAGES
+from pamd.replay.layout import ASSUMED_RATIO, CHUNK, STORAGES, StorageName
 from pamd.table import Table
 
 __all__ = ["measure", "page_by_page"]
@@ -133,7 +133,7 @@ def _rendered() -> NDArray[np.uint8]:
     return np.stack(frames)
 
 
-def _filled(directory: Path, storage: str, frames: NDArray[np.uint8]) -> Replay:
+def _filled(directory: Path, storage: StorageName, frames: NDArray[np.uint8]) -> Replay:
     replay = Replay.create(
         ReplayConfig(FILLED + FILLED // EPISODE + 1, storage),
         frame_shape=FRAME,

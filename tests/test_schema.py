@@ -29,6 +29,7 @@ from pamd.schema import (
     Part,
     Positive,
     build,
+    check_values,
     explained,
     field_docs,
     from_json,
@@ -209,6 +210,8 @@ def test_constructor_takes_no_unknown_or_superfluous_option() -> None:
         dataclasses.replace(FULL, rat=1)  # type: ignore[call-arg]
     with pytest.raises(ConfigError, match=r"Inner takes 1 options \(width\), got 2 after them"):
         Inner(1, 2)  # type: ignore[call-arg]
+    with pytest.raises(ConfigError, match="Inner: width must be a whole number of at least 1, got 0"):
+        Inner(0)
     with pytest.raises(ConfigError, match=r"it: sizes must be a tuple of items, each a whole number, got \[1\]"):
         Outer(sizes=[1])  # type: ignore[arg-type]
     with pytest.raises(ConfigError, match=r"it: inner must be of type Inner, got {'width': 1}"):
@@ -249,6 +252,16 @@ def test_a_derived_record_has_the_bounds_of_its_base() -> None:
     assert Wide(2, 3) == Wide(depth=3, width=2)
     with pytest.raises(ConfigError, match="wide: width must be a whole number of at least 1, got 0"):
         Wide(width=0)
+
+
+def test_arguments_of_a_function_are_checked_in_the_same_words() -> None:
+    check_values("replay", Count, n_step=1, window=3)
+    with pytest.raises(ConfigError, match="replay: window must be a whole number of at least 1, got 0"):
+        check_values("replay", Count, n_step=1, window=0)
+    with pytest.raises(ConfigError, match=r"encoder: shape\.1 must be a whole number of at least 1, got 2\.5"):
+        check_values("encoder", tuple[Count, ...], shape=(1, 2.5))
+    with pytest.raises(ConfigError, match="distance: rate must be a finite number, got inf"):
+        check_values("distance", float, rate=float("inf"))
 
 
 LIONS: Registry[Any] = Registry("lion", "pamd.operators", with_config=True)

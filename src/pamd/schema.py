@@ -35,6 +35,7 @@ __all__ = [
     "Part",
     "Positive",
     "build",
+    "check_values",
     "differences",
     "explained",
     "field_docs",
@@ -244,11 +245,24 @@ def _flat(tree: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
 
 @functools.cache
 def _adapter(cls: Any) -> pydantic.TypeAdapter[Any]:
-    """Return the validator of a dataclass. It is cached, because building it takes longer than using it."""
+    """Return the validator of a type. It is cached, because building it takes longer than using it."""
     import pydantic
 
-    _make_strict(cls)
-    return pydantic.TypeAdapter(cls)
+    if dataclasses.is_dataclass(cls):
+        _make_strict(cast("Any", cls))
+        return pydantic.TypeAdapter(cls)
+    return pydantic.TypeAdapter(cls, config=cast("Any", _STRICT))
+
+
+def check_values(what: str, hint: Any, **values: Any) -> None:
+    """Raise ConfigError unless every value has the type, e.g. `check_values("replay", Count, n_step=n_step)`."""
+    import pydantic
+
+    for name, value in values.items():
+        try:
+            _adapter(hint).validate_python(value)
+        except pydantic.ValidationError as error:
+            raise _explain(error, hint, what, name) from None
 
 
 def _make_strict(cls: type[Any]) -> None:
@@ -279,12 +293,14 @@ def records_in(hint: Any) -> list[Any]:
     return [inner for part in typing.get_args(hint) for inner in records_in(part)]
 
 
-def _explain(error: pydantic.ValidationError, cls: Any, what: str) -> ConfigError:
-    """Return our error for the first mistake that pydantic found in a `cls`."""
+def _explain(error: pydantic.ValidationError, cls: Any, what: str, name: str = "") -> ConfigError:
+    """Return our error for the first mistake that pydantic found in a `cls`. `name` is the name of the whole value."""
     mistakes = error.errors(include_url=False, include_context=False)
     # A misspelled option is also a missing one. The name that was written says more.
     first = next((one for one in mistakes if one["type"].startswith("unexpected_")), mistakes[0])
     steps, value = first["loc"], first["input"]
+    if dataclasses.is_dataclass(cls) and steps and isinstance(steps[0], int):  # A positional argument.
+        steps = (*(field.name for field in dataclasses.fields(cls)[steps[0] :][:1]), *steps[1:])
     if first["type"] in ("unexpected_keyword_argument", "unexpected_positional_argument"):
         owner, where = _follow(cls, steps[:-1])
         choices = [field.name for inner in records_in(owner)[:1] for field in dataclasses.fields(inner)]
@@ -293,7 +309,8 @@ def _explain(error: pydantic.ValidationError, cls: Any, what: str) -> ConfigErro
         return UnknownNameError(f"option of {what}{where and ': ' + where}", steps[-1], choices)
     if first["type"] == "missing" and isinstance(steps[-1], int):  # The list is too short; its value is the input.
         steps = steps[:-1]
-    hint, where = _follow(cls, steps)
+    hint, inside = _follow(cls, steps)
+    where = ".".join(filter(None, (name, inside)))
     if first["type"] == "missing" and where.endswith(str(first["loc"][-1])):
         return ConfigError(f"{what}: option {where!r} is missing")
     if not where:

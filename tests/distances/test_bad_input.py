@@ -37,7 +37,7 @@ from pamd.errors import ConfigError, DtypeError, PamdError, ShapeError, UnknownN
         ("pamd-lowrank", {"rank": 9}, ConfigError, "between 1 and latent_dim 8"),
         ("pamd-lowrank", {"rank": 0}, ConfigError, "rank"),
         ("pamd-block", {"block": 3}, ConfigError, "nearest that does: 2"),
-        ("pamd-block", {"block": 0}, ConfigError, "block 0"),
+        ("pamd-block", {"block": 0}, ConfigError, "block must be a whole number of at least 1 or None, got 0"),
     ],
 )
 def test_options(name: str, options: dict[str, Any], error: type[PamdError], says: str) -> None:

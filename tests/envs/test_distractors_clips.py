@@ -324,7 +324,7 @@ def test_what_packages_carry_is_found_without_importing_them() -> None:
 @pytest.mark.parametrize(
     ("options", "says"),
     [
-        ({"strength": 1.5}, "strength must be a number from 0 to 1"),
+        ({"strength": 1.5}, "strength must be a finite number of at least 0 and at most 1, got 1.5"),
         ({"source": "vidoe"}, "Did you mean 'video'"),
         ({"jitter": -1.0}, "jitter"),
         ({"frames": 1}, "at least 2"),

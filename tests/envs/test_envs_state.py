@@ -114,7 +114,7 @@ def test_a_run_from_states_has_an_mlp_one_frame_and_no_augmentation() -> None:
         (lambda: make_env(TASK, distractor="noise"), ConfigError, "requires images"),
         (lambda: make_env(TASK, noise="gausian"), UnknownNameError, "gaussian"),
         (lambda: resolve_env(EnvConfig("state:cartpole_swinup")), UnknownNameError, "cartpole_swingup"),
-        (lambda: NoiseConfig(deviation=-1.0), ConfigError, "deviation must be at least 0"),
+        (lambda: NoiseConfig(deviation=-1.0), ConfigError, "deviation must be a finite number of at least 0"),
         (lambda: NoiseConfig(mean=float("nan")), ConfigError, "mean must be a finite number"),
         (lambda: NoiseConfig(coordinates=0), ConfigError, "coordinates"),
         (lambda: configure(TASK, settings=["encoder.name=conv"]), ShapeError, "use encoder 'mlp'"),

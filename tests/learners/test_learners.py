@@ -118,7 +118,7 @@ def test_published_defaults_of_drqv2() -> None:
     ("options", "words"),
     [
         ({"batch": 0}, "batch must be a whole number of at least 1, got 0"),
-        ({"gamma": 1.0}, r"gamma must lie in \[0, 1\), got 1.0"),
+        ({"gamma": 1.0}, "gamma must be a finite number of at least 0 and below 1, got 1.0"),
         ({"updates_per_decision": 0.0}, "updates_per_decision must be a finite number above 0"),
         ({"hiden": 3}, "Did you mean 'hidden'"),
         ({"augmentation": {"name": "shift"}}, "random-shift"),

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from pamd import config as _config
 from pamd.augmentations.base import AUGMENTATIONS, Augmentation
+from pamd.schema import build
 
 __all__ = ["AUGMENTATIONS", "Augmentation", "augmentation"]
 
@@ -13,4 +13,4 @@ __all__ = ["AUGMENTATIONS", "Augmentation", "augmentation"]
 def augmentation(name: str, **options: Any) -> Augmentation[Any]:
     """Return the augmentation called `name`. `options` are the fields of its config, e.g. ``pixels=4``."""
     cls = AUGMENTATIONS.get(name)
-    return cls(_config.build(cls.Config, options, f"augmentation {name!r}"))
+    return cls(build(cls.Config, options, f"augmentation {name!r}"))

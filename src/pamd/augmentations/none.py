@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import torch
 from torch import Tensor
 
 from pamd.augmentations.base import AUGMENTATIONS, Augmentation
+from pamd.schema import record
 
 __all__ = ["NoAugmentation", "NoAugmentationConfig"]
 
 
-@dataclass(frozen=True)
+@record
 class NoAugmentationConfig:
     """No options."""
 

@@ -2,25 +2,20 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import torch
 from torch import Tensor
 
 from pamd.augmentations.base import AUGMENTATIONS, Augmentation
-from pamd.config import check_whole
 from pamd.errors import DtypeError, ShapeError
+from pamd.schema import Count, record
 
 __all__ = ["RandomShift", "RandomShiftConfig"]
 
 
-@dataclass(frozen=True)
+@record
 class RandomShiftConfig:
-    pixels: int = 4
+    pixels: Count = 4
     """The largest shift in each direction, in pixels."""
-
-    def __post_init__(self) -> None:
-        check_whole("augmentation 'random-shift'", "pixels", self.pixels, 1)
 
 
 @AUGMENTATIONS.register("random-shift")

@@ -135,10 +135,10 @@ def _read_fields(path: tuple[str, ...], record: Any, left_out: set[str]) -> Iter
 
 
 def _without_none(hint: Any) -> Any:
-    """Return T for `T | None`. An omitted option is None."""
+    """Return T for `T | None`, without the bounds of a record's field. An omitted option is None."""
     if typing.get_origin(hint) in (typing.Union, types.UnionType):
         (hint,) = [part for part in typing.get_args(hint) if part is not types.NoneType]
-    return hint
+    return hint.__origin__ if typing.get_origin(hint) is typing.Annotated else hint
 
 
 def _item(hint: Any) -> tuple[Any, int | Literal["*"] | None]:

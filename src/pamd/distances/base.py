@@ -13,6 +13,7 @@ from torch import Tensor, nn
 
 from pamd.errors import DtypeError, ShapeError
 from pamd.registry import Registry
+from pamd.schema import record
 from pamd.types import Measurement, Pairs
 
 __all__ = ["DISTANCES", "Distance", "NoOptions", "Properties"]
@@ -37,7 +38,7 @@ class Properties:
     """value(x, z) <= value(x, y) + value(y, z)"""
 
 
-@dataclass(frozen=True)
+@record(what="a distance without options")
 class NoOptions:
     """The config of a distance that has no options."""
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import torch
 from torch import Tensor
@@ -13,17 +13,18 @@ from pamd.distances.pairwise import both_orders, pair_network
 from pamd.distances.pamd import QuadraticForm, diagonal_of_packed, predicted_factors, predicted_form, symmetrize
 from pamd.distances.quadratic import Form, PairConditionedConfig
 from pamd.errors import ConfigError
+from pamd.schema import Count, record
 
 __all__ = ["BlockConfig", "PamdBlock"]
 
 _USUAL_BLOCK = 10
 
 
-@dataclass(frozen=True)
+@record
 class BlockConfig(PairConditionedConfig):
     """The options of `pamd-block`."""
 
-    block: int | None = None
+    block: Count | None = None
     """The size b of one block, a divisor of the latent dimension. None: the divisor nearest to 10."""
 
 

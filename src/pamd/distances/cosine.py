@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from torch import Tensor
 from torch.nn import functional as F
 
 from pamd.distances.base import DISTANCES, Distance, Properties
+from pamd.schema import record
 
 __all__ = ["Cosine", "CosineConfig"]
 
 
-@dataclass(frozen=True)
+@record
 class CosineConfig:
     """The options of `cosine`."""
 

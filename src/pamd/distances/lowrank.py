@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import torch
 from torch import Tensor
 
@@ -12,15 +10,16 @@ from pamd.distances.pairwise import both_orders, pair_network, rehu
 from pamd.distances.pamd import QuadraticForm
 from pamd.distances.quadratic import Form, PairConditionedConfig
 from pamd.errors import ConfigError
+from pamd.schema import Count, record
 
 __all__ = ["LowRankConfig", "PamdLowRank"]
 
 
-@dataclass(frozen=True)
+@record
 class LowRankConfig(PairConditionedConfig):
     """The options of `pamd-lowrank`."""
 
-    rank: int = 4
+    rank: Count = 4
     """The number of columns of U, at most the latent dimension."""
 
 

@@ -2,26 +2,22 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import torch
 from torch import Tensor
 
 from pamd.distances.base import DISTANCES, Distance, Properties
-from pamd.distances.pairwise import check_hidden, pair_network
+from pamd.distances.pairwise import pair_network
+from pamd.schema import Count, record
 
 __all__ = ["Mlp", "MlpConfig"]
 
 
-@dataclass(frozen=True)
+@record
 class MlpConfig:
     """The options of `mlp`."""
 
-    hidden: int = 392
+    hidden: Count = 392
     """The width of the network. 392 matches PAMD's parameter count at d = 50 (194,041 versus 193,915)."""
-
-    def __post_init__(self) -> None:
-        check_hidden("distance 'mlp'", self.hidden)
 
 
 @DISTANCES.register("mlp")

@@ -5,9 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from pamd.errors import ConfigError
-
-__all__ = ["at_least_float32", "both_orders", "check_hidden", "in_both_orders", "pair_network", "rehu"]
+__all__ = ["at_least_float32", "both_orders", "in_both_orders", "pair_network", "rehu"]
 
 
 def pair_network(latent_dim: int, hidden: int, outputs: int, frozen: bool = False) -> nn.Sequential:
@@ -45,9 +43,3 @@ def rehu(x: Tensor) -> Tensor:
     """Return the rectified Huber function with eta = 1: 0 below 0, x^2/2 up to 1, and x - 1/2 above."""
     inner = x.clamp(0, 1)
     return inner * (x - inner / 2)
-
-
-def check_hidden(what: str, hidden: int) -> None:
-    """Raise ConfigError unless `hidden` is at least 1."""
-    if hidden < 1:
-        raise ConfigError(f"{what}: hidden must be at least 1, got {hidden}")

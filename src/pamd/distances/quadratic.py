@@ -3,68 +3,52 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
 
 from torch import Tensor
 
-from pamd.config import check_choice, check_positive
-from pamd.distances.pairwise import check_hidden
 from pamd.errors import ConfigError
+from pamd.schema import Count, NonNegative, Positive, record
 
 __all__ = ["PRESETS", "Form", "PairConditionedConfig", "QuadraticConfig"]
 
 
-@dataclass(frozen=True)
+@record(what="a quadratic-form distance")
 class QuadraticConfig:
     """The options of a quadratic form.
 
     The paper does not state its small constants. The defaults are our choice; presets contain the released ones.
     """
 
-    ridge: float | None = 1e-6
+    ridge: Positive | None = 1e-6
     """lambda of eq:ridge. None means no ridge, as released; the lemma then has no lower bound."""
-    diagonal_epsilon: float = 1e-8
+    diagonal_epsilon: NonNegative = 1e-8
     """The constant added to L's diagonal after ReHU. 0 adds nothing."""
     trace_normalised: bool = True
     """Whether G_bar is divided by its trace (eq:trace_norm)."""
-    trace: float | Literal["d"] = 1.0
+    trace: Positive | Literal["d"] = 1.0
     """The trace of G_tilde: 1 in the paper. "d" is the latent dimension; an isotropic form is then l2 (G_tilde = I)."""
     trace_detached: bool = False
     """If True, no gradient flows through the trace."""
-    trace_epsilon: float = 1e-8
+    trace_epsilon: Positive = 1e-8
     """The constant added to the trace before the division."""
     root: Literal["add", "clamp"] = "add"
     """The guard of the root: sqrt(q + epsilon) for "add", or sqrt(max(q, epsilon)) for "clamp"."""
-    root_epsilon: float = 1e-8
+    root_epsilon: Positive = 1e-8
     """The epsilon of the root."""
     scale: Literal["fixed", "learned"] = "fixed"
     """"learned": a positive factor in front of the root, one for all pairs. It starts at 1."""
-    aux_weight: float = 1e-3
+    aux_weight: NonNegative = 1e-3
     """lambda_aux: the weight of the anisotropy |G_tilde - I/d|^2, which the loss rewards. 0 disables it."""
     aux_norm: Literal["sum", "mean"] = "sum"
     """The squared Frobenius norm ("sum"), or its mean over the d*d entries ("mean", d*d times weaker, as released)."""
-    aux_pairs: int | None = 16
+    aux_pairs: Count | None = 16
     """The number of pairs for the estimate of the anisotropy, redrawn each time. None uses all pairs."""
-    aux_probes: int | None = 4
+    aux_probes: Count | None = 4
     """The number of random sign vectors per pair (docs/auxiliary-term.md). None: the exact norm, at d^3 per pair."""
 
     def __post_init__(self) -> None:
         what = "a quadratic-form distance"
-        if self.ridge is not None and not self.ridge > 0:
-            raise ConfigError(f"{what}: ridge (lambda) must be above 0, got {self.ridge}; None switches it off")
-        check_positive(what, ridge=self.ridge, trace_epsilon=self.trace_epsilon, root_epsilon=self.root_epsilon)
-        check_positive(what, aux_pairs=self.aux_pairs, aux_probes=self.aux_probes)
-        check_choice(what, "root", self.root, ("add", "clamp"))
-        check_choice(what, "aux_norm", self.aux_norm, ("sum", "mean"))
-        check_choice(what, "scale", self.scale, ("fixed", "learned"))
-        if isinstance(self.trace, str):
-            check_choice(what, "trace", self.trace, ("d",))
-        else:
-            check_positive(what, trace=self.trace)
-        for name in ("diagonal_epsilon", "aux_weight"):
-            if not 0 <= getattr(self, name) < float("inf"):
-                raise ConfigError(f"{what}: {name} must be finite and at least 0, got {getattr(self, name)}")
         if self.trace_detached and not self.trace_normalised:
             raise ConfigError(f"{what}: trace_detached requires trace_normalised; there is no trace to detach")
         if self.trace != 1 and not self.trace_normalised:
@@ -75,18 +59,14 @@ class QuadraticConfig:
         return float(latent_dim if isinstance(self.trace, str) else self.trace)
 
 
-@dataclass(frozen=True)
+@record(what="a pair-conditioned distance")
 class PairConditionedConfig(QuadraticConfig):
     """The options of a quadratic form that a network predicts from the pair."""
 
-    hidden: int = 128
+    hidden: Count = 128
     """The width of the network."""
     frozen: bool = False
     """Whether the network keeps its random weights. Only the latents (and a learned scale) are then trained."""
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check_hidden("a pair-conditioned distance", self.hidden)
 
 
 _RELEASED = {"ridge": None, "diagonal_epsilon": 1e-12, "trace_epsilon": 1e-12, "aux_norm": "mean"}

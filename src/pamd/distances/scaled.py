@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Literal
 
 from torch import Tensor
@@ -12,11 +11,12 @@ from pamd.distances.packed import floats_per_pair, packed_size
 from pamd.distances.pairwise import both_orders, pair_network
 from pamd.distances.pamd import QuadraticForm, cholesky_factor, diagonal_of_packed, predicted_form, symmetrize
 from pamd.distances.quadratic import Form, PairConditionedConfig
+from pamd.schema import record
 
 __all__ = ["PamdScaled", "ScaledConfig"]
 
 
-@dataclass(frozen=True)
+@record
 class ScaledConfig(PairConditionedConfig):
     """The options of `pamd-scaled`: those of `pamd`, with a different default."""
 

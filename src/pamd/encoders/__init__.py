@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from pamd.config import build, check_whole
 from pamd.encoders.base import ENCODERS, Encoder
+from pamd.schema import Count, build, check_values
 
 __all__ = ["ENCODERS", "Encoder", "encoder"]
 
@@ -17,6 +17,6 @@ def encoder(name: str, *, observation_shape: tuple[int, ...], latent_dim: int, *
     """
     cls = ENCODERS.get(name)
     config = build(cls.Config, options, f"encoder {name!r}")
-    check_whole(f"encoder {name!r}", "latent_dim", latent_dim, 1)
+    check_values(f"encoder {name!r}", Count, latent_dim=latent_dim)
     cls.check(config, tuple(observation_shape))
     return cls(config, tuple(observation_shape), latent_dim)

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import itertools
-from dataclasses import dataclass
-from typing import Literal, get_args
+from typing import Literal
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from pamd.config import check_choice, check_positive, check_whole
 from pamd.encoders.base import ENCODERS, Encoder
 from pamd.errors import ConfigError, ShapeError
 from pamd.initialization import Initialization, initialize
+from pamd.schema import Count, record
 
 __all__ = ["Conv", "ConvConfig", "Reads", "as_pixels"]
 
@@ -25,13 +24,13 @@ COLORS = 3
 """Number of channels of a frame."""
 
 
-@dataclass(frozen=True)
+@record
 class ConvConfig:
     """One convolution per stride, each with a kernel of 3 and a ReLU."""
 
-    filters: int = 32
+    filters: Count = 32
     """Number of channels of every layer."""
-    strides: tuple[int, ...] = (2, 1, 1, 1)
+    strides: tuple[Count, ...] = (2, 1, 1, 1)
     """Stride of each layer. The number of strides is the depth."""
     init: Initialization = "orthogonal"
     """How the weights are initialized."""
@@ -40,13 +39,8 @@ class ConvConfig:
     so that motion is learned sooner."""
 
     def __post_init__(self) -> None:
-        check_positive("encoder 'conv'", filters=self.filters)
-        check_choice("encoder 'conv'", "init", self.init, get_args(Initialization))
-        check_choice("encoder 'conv'", "reads", self.reads, get_args(Reads))
         if not self.strides:
             raise ConfigError("encoder 'conv': strides must name at least one layer, got ()")
-        for stride in self.strides:
-            check_whole("encoder 'conv'", "each of strides", stride, 1)
 
 
 def as_pixels(obs: Tensor, dtype: torch.dtype) -> Tensor:

@@ -4,30 +4,25 @@ from __future__ import annotations
 
 import itertools
 import math
-from dataclasses import dataclass
 
 import torch
 from torch import Tensor, nn
 
-from pamd.config import check_whole
 from pamd.encoders.base import ENCODERS, Encoder
 from pamd.initialization import initialize
+from pamd.schema import Count, check_values, record
 
 __all__ = ["Mlp", "MlpConfig"]
 
 
-@dataclass(frozen=True)
+@record
 class MlpConfig:
     """`layers` hidden layers of `hidden` units with ReLU, then a linear projection."""
 
-    hidden: int = 256
+    hidden: Count = 256
     """Units of every hidden layer."""
-    layers: int = 2
+    layers: Count = 2
     """Number of hidden layers."""
-
-    def __post_init__(self) -> None:
-        check_whole("encoder 'mlp'", "hidden", self.hidden, 1)
-        check_whole("encoder 'mlp'", "layers", self.layers, 1)
 
 
 @ENCODERS.register("mlp")
@@ -38,8 +33,7 @@ class Mlp(Encoder[MlpConfig]):
 
     @classmethod
     def check(cls, config: MlpConfig, observation_shape: tuple[int, ...]) -> None:
-        for length in observation_shape:
-            check_whole("encoder 'mlp'", "each side of observation_shape", length, 1)
+        check_values("encoder 'mlp'", tuple[Count, ...], observation_shape=observation_shape)
 
     def __init__(self, config: MlpConfig, observation_shape: tuple[int, ...], latent_dim: int) -> None:
         super().__init__(config, observation_shape, latent_dim)

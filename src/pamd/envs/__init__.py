@@ -6,7 +6,6 @@ import dataclasses
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
-from pamd.config import check_whole
 from pamd.envs.backend import Backend, import_simulator, probe_backends
 from pamd.envs.config import EnvConfig, Scene
 from pamd.envs.distractors import DistractorConfig, distractor
@@ -24,6 +23,7 @@ from pamd.envs.task import (
     scenes,
 )
 from pamd.errors import ConfigError
+from pamd.schema import Count, check_values
 
 if TYPE_CHECKING:
     from pamd.envs.distractors.split import Report
@@ -151,7 +151,7 @@ def build_env(config: EnvConfig, *, seed: int = 0, render_size: int | None = Non
     from pamd.envs.wrappers import Episodes, FrameStack, TaskEnv
 
     if render_size is not None:
-        check_whole(config.what, "render_size", render_size, 1)
+        check_values(config.what, Count, render_size=render_size)
     config = resolve_env(config)
     repeat = config.action_repeat
     assert repeat is not None

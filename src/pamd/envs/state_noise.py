@@ -9,39 +9,28 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pamd.config import build, check_whole
-from pamd.errors import ConfigError, UnknownNameError
+from pamd.errors import UnknownNameError
+from pamd.schema import Count, Index, NonNegative, build, record
 
 __all__ = ["NOISES", "NoiseConfig", "StateNoise", "noise"]
 
 
-@dataclass(frozen=True)
+@record(what="noise")
 class NoiseConfig:
     """Gaussian noise coordinates, resampled for every decision and appended to the state (Luo et al. 2025)."""
 
     name: str = "gaussian"
     """The preset that the values come from."""
-    coordinates: int = 32
+    coordinates: Count = 32
     """The number of noise coordinates that are appended to the state."""
-    deviation: float = 2.0
+    deviation: NonNegative = 2.0
     """Their standard deviation."""
     mean: float = 0.0
     """Their mean."""
     shift: float = 1.0
     """The shift of the mean in the unseen half of an evaluation, in standard deviations."""
-    projection: int | None = None
+    projection: Index | None = None
     """The seed of a random square matrix that mixes state and noise; None turns mixing off."""
-
-    def __post_init__(self) -> None:
-        check_whole("noise", "coordinates", self.coordinates, 1)
-        for name in ("deviation", "mean", "shift"):
-            value = getattr(self, name)
-            if isinstance(value, bool) or not isinstance(value, (int, float)) or not np.isfinite(value):
-                raise ConfigError(f"noise: {name} must be a finite number, got {value!r}")
-        if self.deviation < 0:
-            raise ConfigError(f"noise: deviation must be at least 0, got {self.deviation}")
-        if self.projection is not None:
-            check_whole("noise", "projection", self.projection, 0)
 
 
 NOISES: dict[str, dict[str, Any]] = {

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Mapping
-from typing import Any
+from typing import Annotated, Any
 
 import gymnasium
 import numpy as np
+from annotated_types import Ge
 from numpy.typing import ArrayLike, NDArray
 
-from pamd.config import check_whole
 from pamd.envs.task import Task
 from pamd.errors import ConfigError, ShapeError, TaskError
+from pamd.schema import check_values
 
 __all__ = ["Episodes", "FrameStack", "TaskEnv", "derive_seed"]
 
@@ -188,7 +189,7 @@ class Episodes(gymnasium.Wrapper[Observation, Action, Observation, Action]):
         if not isinstance(state, Mapping) or set(state) != {"seed", "episode", "actions"}:
             got = sorted(state) if isinstance(state, Mapping) else type(state).__name__
             raise TaskError(f"an environment state must have exactly the keys actions, episode and seed, got {got}")
-        check_whole("an environment state", "episode", state["episode"], -1)
+        check_values("an environment state", Annotated[int, Ge(-1)], episode=state["episode"])
         self.seed = _check_seed(state["seed"])
         if state["episode"] < 0:
             self.episode, self._actions, self._running = -1, [], False

@@ -4,24 +4,23 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, ClassVar, Generic, NamedTuple, TypeVar
 
 import torch
 from torch import Tensor, nn
 
 from pamd.augmentations import AUGMENTATIONS
-from pamd.config import Part, check_positive, check_whole
-from pamd.errors import ConfigError
 from pamd.methods import LatentSpace
 from pamd.registry import Registry
 from pamd.representation import CachedLatents, LatentEncoder
+from pamd.schema import Count, Discount, Part, Positive, record
 from pamd.types import Batch, Loss
 
 __all__ = ["LEARNERS", "AugmentationPart", "Learner", "LearnerConfig", "LearnerPart", "Step"]
 
 
-@dataclass(frozen=True)
+@record
 class AugmentationPart(Part):
     """A registered augmentation with its options."""
 
@@ -32,39 +31,30 @@ def _no_augmentation() -> AugmentationPart:
     return AugmentationPart("none")
 
 
-@dataclass(frozen=True)
+@record(what="learner")
 class LearnerConfig:
     """The options of every learner. A learner's own config adds its fields and may change the defaults."""
 
-    gamma: float = 0.99
+    gamma: Discount = 0.99
     """Discount factor."""
-    learning_rate: float = 1e-3
+    learning_rate: Positive = 1e-3
     """Adam's learning rate for every network, including the encoder and the representation."""
-    batch: int = 128
+    batch: Count = 128
     """Transitions per update."""
-    random_decisions: int = 1000
+    random_decisions: Count = 1000
     """Decisions taken at random before the first update."""
-    first_updates: int | None = None
+    first_updates: Count | None = None
     """Updates at the last random decision, when learning begins. The default follows `updates_per_decision`."""
     burst_every_update: bool = False
     """Whether steps that normally run every few updates run at each of the `first_updates`."""
-    updates_per_decision: float = 1.0
+    updates_per_decision: Positive = 1.0
     """Updates per decision: 0.5 is one update every second decision, 2 is two updates per decision."""
-    n_step: int = 1
+    n_step: Count = 1
     """Number of steps of the critic's return. The metric's target has its own (operator "n-step")."""
     augmentation: AugmentationPart = field(default_factory=_no_augmentation)
     """The augmentation of observations before an update."""
     layer_norm: bool = False
     """Whether the hidden layers of the actor and the critic have LayerNorm."""
-
-    def __post_init__(self) -> None:
-        for name in ("batch", "random_decisions", "n_step"):
-            check_whole("learner", name, getattr(self, name), 1)
-        if self.first_updates is not None:
-            check_whole("learner", "first_updates", self.first_updates, 1)
-        check_positive("learner", learning_rate=self.learning_rate, updates_per_decision=self.updates_per_decision)
-        if not 0 <= self.gamma < 1:
-            raise ConfigError(f"learner: gamma must lie in [0, 1), got {self.gamma}")
 
     def updates_due(self, decisions: int) -> int:
         """Return the number of updates after decision number `decisions`."""
@@ -145,7 +135,7 @@ class Learner(nn.Module, ABC, Generic[ConfigT]):
 LEARNERS: Registry[type[Learner[Any]]] = Registry("learner", "pamd.learners", with_config=True)
 
 
-@dataclass(frozen=True)
+@record
 class LearnerPart(Part):
     """A registered learner with its options."""
 

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import field
 
 import torch
 from torch import Tensor, nn
 
-from pamd.config import check_fraction, check_positive, check_whole
-from pamd.errors import ConfigError
 from pamd.learners.actor import PolicyNetwork
 from pamd.learners.base import LEARNERS, AugmentationPart, Learner, LearnerConfig, Step
 from pamd.learners.critic import Critic, critic_loss
@@ -18,6 +16,7 @@ from pamd.methods import LatentSpace
 from pamd.optimization import adam, descend, follow, slow_copy
 from pamd.representation import CachedLatents, LatentEncoder
 from pamd.rng import normal_like
+from pamd.schema import Count, Fraction, NonNegative, Positive, record
 from pamd.types import Batch, Loss
 
 __all__ = ["DrqV2", "DrqV2Config"]
@@ -27,41 +26,32 @@ def _random_shift() -> AugmentationPart:
     return AugmentationPart("random-shift")
 
 
-@dataclass(frozen=True)
+@record
 class DrqV2Config(LearnerConfig):
     """The options of DrQ-v2. The defaults are those of its publication."""
 
-    learning_rate: float = 1e-4
+    learning_rate: Positive = 1e-4
     """Adam's learning rate for every network."""
-    batch: int = 256
+    batch: Count = 256
     """Transitions per update."""
-    random_decisions: int = 2000
+    random_decisions: Count = 2000
     """Decisions taken at random before the first update."""
-    updates_per_decision: float = 0.5
+    updates_per_decision: Positive = 0.5
     """Updates per decision."""
-    n_step: int = 3
+    n_step: Count = 3
     """Number of steps of the critic's return."""
     augmentation: AugmentationPart = field(default_factory=_random_shift)
     """The augmentation of observations before an update."""
-    hidden: int = 1024
+    hidden: Count = 1024
     """Units of each hidden layer of the actor and the critic."""
-    critic_tau: float = 0.01
+    critic_tau: Fraction = 0.01
     """Rate at which the target critic follows the critic."""
-    noise: tuple[float, float] = (1.0, 0.1)
+    noise: tuple[NonNegative, NonNegative] = (1.0, 0.1)
     """Initial and final standard deviation of the exploration noise."""
-    noise_decisions: int = 100_000
+    noise_decisions: Count = 100_000
     """Number of decisions over which the noise decreases linearly."""
-    noise_clip: float = 0.3
+    noise_clip: Positive = 0.3
     """Largest absolute noise on actions in the losses."""
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check_whole("learner 'drqv2'", "hidden", self.hidden, 1)
-        check_whole("learner 'drqv2'", "noise_decisions", self.noise_decisions, 1)
-        check_fraction("learner 'drqv2'", "critic_tau", self.critic_tau)
-        check_positive("learner 'drqv2'", noise_clip=self.noise_clip)
-        if not all(0 <= std < float("inf") for std in self.noise):
-            raise ConfigError(f"learner 'drqv2': noise must be finite and at least 0, got {self.noise}")
 
 
 @LEARNERS.register("drqv2")

@@ -3,62 +3,44 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
-from typing import get_args
 
 import torch
 from torch import Tensor, nn
 
-from pamd.config import check_choice, check_fraction, check_positive, check_whole
-from pamd.errors import ConfigError
 from pamd.learners.actor import LogProb, PolicyNetwork, Sampled, squashed_gaussian
 from pamd.learners.base import LEARNERS, Learner, LearnerConfig, Step
 from pamd.learners.critic import Critic, critic_loss
 from pamd.learners.returns import bootstrapped
 from pamd.optimization import adam, descend, follow, slow_copy
 from pamd.representation import CachedLatents, LatentEncoder
+from pamd.schema import Count, Discount, Fraction, Index, Positive, record
 from pamd.types import Batch, Loss
 
 __all__ = ["Sac", "SacConfig"]
 
 
-@dataclass(frozen=True)
+@record
 class SacConfig(LearnerConfig):
     """The options of SAC. The defaults are those of the paper."""
 
-    hidden: int = 256
+    hidden: Count = 256
     """Units of each hidden layer of the actor and the critic."""
-    critic_tau: float = 0.005
+    critic_tau: Fraction = 0.005
     """Rate at which the target critic follows the critic."""
-    actor_every: int = 2
+    actor_every: Count = 2
     """Updates between two steps of the actor and the temperature."""
-    follow_every: int = 2
+    follow_every: Count = 2
     """Updates between two steps of the target critic."""
-    schedule_offset: int = 0
+    schedule_offset: Index = 0
     """Added to the update count before the comparison with `actor_every` and `follow_every`."""
     log_prob: LogProb = "exact"
     """How the log-probability of a squashed action is computed."""
-    temperature: float = 0.1
+    temperature: Positive = 0.1
     """Initial temperature."""
-    temperature_learning_rate: float = 1e-3
+    temperature_learning_rate: Positive = 1e-3
     """Adam's learning rate for the temperature."""
-    temperature_beta1: float = 0.9
+    temperature_beta1: Discount = 0.9
     """Adam's beta1 for the temperature."""
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        for name in ("hidden", "actor_every", "follow_every"):
-            check_whole("learner 'sac'", name, getattr(self, name), 1)
-        check_whole("learner 'sac'", "schedule_offset", self.schedule_offset, 0)
-        check_choice("learner 'sac'", "log_prob", self.log_prob, get_args(LogProb))
-        check_fraction("learner 'sac'", "critic_tau", self.critic_tau)
-        if not 0 <= self.temperature_beta1 < 1:
-            raise ConfigError(f"learner 'sac': temperature_beta1 must lie in [0, 1), got {self.temperature_beta1}")
-        check_positive(
-            "learner 'sac'",
-            temperature=self.temperature,
-            temperature_learning_rate=self.temperature_learning_rate,
-        )
 
     def due(self, every: int, updates: int) -> bool:
         """Return whether a step that runs every `every` updates runs at update number `updates`, counted from 1."""

@@ -11,11 +11,11 @@ import os
 from pathlib import Path
 
 from pamd import durable
-from pamd.config import check_whole
 from pamd.errors import ReplayError
 from pamd.replay.files import Manifest, check, convert_os_errors
 from pamd.replay.layout import Layout
 from pamd.replay.resources import check_resources, layout_forecast
+from pamd.schema import Count, check_values
 
 __all__ = ["grow"]
 
@@ -23,7 +23,7 @@ __all__ = ["grow"]
 def grow(directory: Path, capacity: int) -> None:
     """Enlarge the replay in `directory` to `capacity` frames. A replay that is large enough is not changed."""
     manifest = Manifest.load(directory)
-    check_whole("replay", "capacity", capacity, 1)
+    check_values("replay", Count, capacity=capacity)
     check(directory, manifest)
     if capacity <= manifest.layout.capacity and manifest.growing_to is None:
         return

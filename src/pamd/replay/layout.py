@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Literal, NamedTuple, get_args
 
-from pamd.config import check_choice, check_whole
 from pamd.errors import ConfigError
+from pamd.schema import Count, Index, record
 
 __all__ = [
     "ASSUMED_RATIO",
@@ -18,13 +17,17 @@ __all__ = [
     "MINIMUM_MARGIN",
     "STORAGES",
     "Column",
+    "FrameDtype",
     "Layout",
     "ReplayConfig",
+    "StorageName",
 ]
 
-STORAGES = ("memory", "mmap", "compressed")
+FrameDtype = Literal["uint8", "float32"]
+StorageName = Literal["memory", "mmap", "compressed"]
+STORAGES: tuple[StorageName, ...] = get_args(StorageName)
 
-DTYPES = {"uint8": ("frames.u8", "u1"), "float32": ("frames.f32", "<f4")}
+DTYPES: dict[FrameDtype, tuple[str, str]] = {"uint8": ("frames.u8", "u1"), "float32": ("frames.f32", "<f4")}
 """The file name and the numpy type of each frame data type."""
 
 # Frames per compressed chunk. A larger chunk compresses better, but sampling decompresses more unneeded frames.
@@ -42,20 +45,18 @@ SMALL = 2**28
 MINIMUM_MARGIN = 4
 
 
-@dataclass(frozen=True)
+@record(what="replay")
 class ReplayConfig:
-    capacity: int = 1_000_000
+    """The size and the place of a replay."""
+
+    capacity: Count = 1_000_000
     """The number of frames in the replay. The oldest ones are overwritten."""
-    storage: str = "memory"
+    storage: StorageName = "memory"
     """Where frames are stored. `memory`: uncompressed in memory. `mmap`: in a memory-mapped file. `compressed`: in
     memory, compressed with zstd in chunks of four frames. Plain backgrounds become about four times smaller; videos
     and noise hardly compress. Sampling a batch takes twenty times as long. A third of the uncompressed size is
     allocated (all of it up to 256 MB). If the frames do not fit, the run ends with a ResourceError; for
     videos this happens within the first 1024 frames."""
-
-    def __post_init__(self) -> None:
-        check_whole("replay", "capacity", self.capacity, 1)
-        check_choice("replay", "storage", self.storage, STORAGES)
 
 
 class Column(NamedTuple):
@@ -70,36 +71,27 @@ class Column(NamedTuple):
         return int(self.dtype[-1]) * math.prod(self.row_shape)
 
 
-@dataclass(frozen=True)
+@record(what="replay")
 class Layout:
     """The layout of one replay. Arrays in memory have `capacity` slots; files have `slots` = `capacity` + `margin`."""
 
-    capacity: int
-    margin: int
-    frame_shape: tuple[int, ...]
+    capacity: Count
+    margin: Index
+    frame_shape: tuple[Count, ...]
     """[C, H, W] for pixels, [n] for state vectors. Frames are stacked along the first axis."""
-    action_dim: int
-    frame_stack: int
-    storage: str
-    dtype: str = "uint8"
+    action_dim: Count
+    frame_stack: Count
+    storage: StorageName
+    dtype: FrameDtype = "uint8"
     """`uint8` or `float32`: the data type of the frames."""
 
     def __post_init__(self) -> None:
-        ReplayConfig(self.capacity, self.storage)
-        check_whole("replay", "margin", self.margin, 0)
-        check_whole("replay", "action_dim", self.action_dim, 1)
-        check_whole("replay", "frame_stack", self.frame_stack, 1)
-        check_choice("replay", "dtype", self.dtype, tuple(DTYPES))
         if self.storage == "compressed" and self.dtype != "uint8":
             raise ConfigError(
                 f"replay: storage 'compressed' cannot be combined with dtype {self.dtype!r}; use 'memory' or 'mmap'"
             )
-        if not isinstance(self.frame_shape, tuple) or not self.frame_shape:
-            raise ConfigError(
-                f"replay: frame_shape must be a tuple such as (C, H, W) or (n,), got {self.frame_shape!r}"
-            )
-        for axis, length in enumerate(self.frame_shape):
-            check_whole("replay: frame_shape", f"axis {axis}", length, 1)
+        if not self.frame_shape:
+            raise ConfigError("replay: frame_shape must be a tuple such as (C, H, W) or (n,), got ()")
         if self.capacity < self.frame_stack + 1:
             raise ConfigError(
                 f"replay: capacity {self.capacity} cannot hold one transition of frame_stack {self.frame_stack}; "

@@ -12,22 +12,22 @@ import dataclasses
 import os
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from pamd.config import check_whole
 from pamd.errors import ConfigError, ReplayError
 from pamd.replay import files
 from pamd.replay.compressed import zstd
 from pamd.replay.frames import Frame
 from pamd.replay.grow import grow
 from pamd.replay.inputs import check_action, check_frame, check_outcome
-from pamd.replay.layout import MINIMUM_MARGIN, Layout, ReplayConfig
+from pamd.replay.layout import MINIMUM_MARGIN, FrameDtype, Layout, ReplayConfig, StorageName
 from pamd.replay.resources import check_resources, layout_forecast
 from pamd.replay.ring import Counters, Ring
 from pamd.replay.storage import Storage
+from pamd.schema import Count, Index, check_values
 
 if TYPE_CHECKING:
     from pamd.replay.sample import Buffers
@@ -64,7 +64,9 @@ class Replay:
         Without a directory it is kept in memory only and cannot `sync`. `margin` must be at least twice the number of
         frames between two checkpoints, plus two.
         """
-        layout = Layout(config.capacity, margin, frame_shape, action_dim, frame_stack, config.storage, dtype)
+        layout = Layout(
+            config.capacity, margin, frame_shape, action_dim, frame_stack, config.storage, cast(FrameDtype, dtype)
+        )
         if directory is None and config.storage == "mmap":
             raise ConfigError("replay: storage 'mmap' requires a directory")
         if config.storage == "compressed":
@@ -89,7 +91,7 @@ class Replay:
         *,
         state: Mapping[str, Any] | None = None,
         read_only: bool = False,
-        storage: str | None = None,
+        storage: StorageName | None = None,
         verify: bool = True,
     ) -> Replay:
         """Open the replay at the last sync, or at the sync of a checkpoint's `state`.
@@ -101,7 +103,6 @@ class Replay:
         place = Path(directory)
         manifest = files.Manifest.load(place)
         if storage is not None:
-            ReplayConfig(storage=storage)
             manifest = dataclasses.replace(manifest, layout=dataclasses.replace(manifest.layout, storage=storage))
         layout = manifest.layout
         files.check(place, manifest)
@@ -250,8 +251,8 @@ class Replay:
     def _fill_batch(self, counters: Counters, buffer: int, n_step: int, gamma: float, window: int) -> Batch:
         from pamd.replay.sample import Buffers  # A process that only collects data does not need torch.
 
-        check_whole("replay", "n_step", n_step, 1)
-        check_whole("replay", "window", window, 0)
+        check_values("replay", Count, n_step=n_step)
+        check_values("replay", Index, window=window)
         if not 0 <= gamma <= 1:
             raise ConfigError(f"replay: gamma must lie in [0, 1], got {gamma!r}")
         key = (buffer, n_step > 1, window)

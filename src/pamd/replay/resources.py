@@ -6,9 +6,10 @@ import os
 import shutil
 from dataclasses import dataclass
 from pathlib import Path
+from typing import cast
 
 from pamd.errors import ResourceError
-from pamd.replay.layout import DTYPES, Layout, ReplayConfig
+from pamd.replay.layout import DTYPES, FrameDtype, Layout, ReplayConfig
 
 __all__ = [
     "Forecast",
@@ -43,7 +44,9 @@ def forecast(
 ) -> Forecast:
     """Forecast the memory and disk space of a full replay."""
     # The frame stack needs no storage, because it is built when a batch is sampled.
-    return layout_forecast(Layout(config.capacity, margin, frame_shape, action_dim, 1, config.storage, dtype))
+    return layout_forecast(
+        Layout(config.capacity, margin, frame_shape, action_dim, 1, config.storage, cast(FrameDtype, dtype))
+    )
 
 
 def layout_forecast(layout: Layout) -> Forecast:

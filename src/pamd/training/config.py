@@ -5,19 +5,19 @@ from __future__ import annotations
 import dataclasses
 import json
 import re
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, get_args
+from typing import TYPE_CHECKING, Any, Literal
 
 from pamd import durable
 from pamd.agent import AgentConfig, EncoderPart, Precision, Schedule
-from pamd.config import build, check_choice, check_whole, to_tree
 from pamd.envs import EnvConfig, least_shape, observes_states, prepare_env, resolve_env
 from pamd.errors import ConfigError
 from pamd.identity import identity_digest, tree_identity
 from pamd.learners import LearnerPart
 from pamd.methods import Method
 from pamd.replay import ReplayConfig
+from pamd.schema import Count, Index, build, record, to_tree
 from pamd.version import __version__
 
 if TYPE_CHECKING:
@@ -31,13 +31,13 @@ LAYOUT = 2
 """The version of the config.json layout. Other versions are rejected."""
 
 
-@dataclass(frozen=True)
+@record(what="runtime")
 class Runtime:
     """Execution settings of a run. They do not affect results and are not part of the run name."""
 
     device: str = "auto"
     """cpu, cuda, or auto: CUDA if it is available"""
-    threads: int | None = None
+    threads: Count | None = None
     """CPU threads of torch (default: one for states and images of at most 48x48, otherwise all cores)"""
     video: Literal["off", "last", "all"] = "last"
     """which evaluations are recorded as videos"""
@@ -46,13 +46,8 @@ class Runtime:
     wandb: str | None = None
     """Weights & Biases project to log to (default: none)"""
 
-    def __post_init__(self) -> None:
-        check_choice("runtime", "video", self.video, ("off", "last", "all"))
-        if self.threads is not None:
-            check_whole("runtime", "threads", self.threads, 1)
 
-
-@dataclass(frozen=True)
+@record(what="training")
 class TrainConfig:
     """The config of one run. Budgets are in decisions; a decision takes `env.action_repeat` simulator frames.
 
@@ -71,28 +66,24 @@ class TrainConfig:
     """The precision of forward passes in updates. bfloat16 is faster with hardware support: most GPUs, few CPUs."""
     scale: str = "paper"
     """The scale that the sizes were taken from."""
-    seed: int = 0
+    seed: Index = 0
     """The seed of weights, environment, replay and exploration."""
-    decisions: int = 1_000_000
+    decisions: Count = 1_000_000
     """The budget. A run can be extended, so the budget is not part of the run's identity."""
     replay: ReplayConfig = field(default_factory=ReplayConfig)
-    evaluate_every: int = 10_000
+    evaluate_every: Count = 10_000
     """The number of decisions, or training episodes, between evaluations."""
     evaluate_unit: EvaluateUnit = "decisions"
     """The unit of `evaluate_every`."""
-    evaluate_episodes: int = 10
+    evaluate_episodes: Count = 10
     """The number of episodes per evaluation."""
-    checkpoint_every: int = 10_000
+    checkpoint_every: Count = 10_000
     """The number of decisions between checkpoints."""
-    log_every: int = 500
+    log_every: Count = 500
     """The number of decisions between log rows."""
     runtime: Runtime = field(default_factory=Runtime)
 
     def __post_init__(self) -> None:
-        for name in ("decisions", "evaluate_every", "evaluate_episodes", "checkpoint_every", "log_every"):
-            check_whole("training", name, getattr(self, name), 1)
-        check_choice("training", "evaluate_unit", self.evaluate_unit, get_args(EvaluateUnit))
-        check_whole("training", "seed", self.seed, 0)
         object.__setattr__(self, "env", resolve_env(self.env))
         object.__setattr__(self, "method", self.method.resolved)
         _ = self.agent  # Building the AgentConfig checks its values.

@@ -13,9 +13,9 @@ from typing import Any
 
 from torch import Tensor
 
-from pamd.config import check_whole
 from pamd.errors import CheckpointError
 from pamd.identity import identity_digest, tree_identity
+from pamd.schema import Index, check_values
 from pamd.training.config import TrainConfig, parse_config
 from pamd.types import Budget
 from pamd.version import __version__
@@ -88,8 +88,7 @@ def read_export(path: Path) -> Exported:
         action_dim, digest = described["action_dim"], described["config"]
     except (ValueError, TypeError, KeyError, RecursionError) as error:
         raise CheckpointError(f"{path / WEIGHTS} is malformed: {type(error).__name__}: {error}") from None
-    for number in (*shape, action_dim, *budget):
-        check_whole(WEIGHTS, "every size and count", number, 0)
+    check_values(WEIGHTS, tuple[Index, ...], sizes=(*shape, action_dim, *budget))
     if _digest(tree) != digest:
         raise CheckpointError(
             f"{path / 'config.json'} was edited after the export: the weights belong to another config"

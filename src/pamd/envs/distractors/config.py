@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Annotated, Literal
 
-from pamd.config import check_choice, check_positive
+from annotated_types import Ge, Le
+
 from pamd.errors import ConfigError
+from pamd.schema import Count, Index, record
 
 __all__ = ["ClipRef", "DistractorConfig", "Split"]
 
 Split = Literal["train", "unseen"]
 
+Share = Annotated[float, Ge(0), Le(1)]
+"""A number from 0 to 1."""
+
 WHAT = "distractor"
 
 
-@dataclass(frozen=True)
+@record(what="clip")
 class ClipRef:
     """One clip, identified by its content. The name is only for display."""
 
@@ -26,7 +30,7 @@ class ClipRef:
     """SHA-256 of the frames decoded at the environment's size, which detects a different decoder."""
 
 
-@dataclass(frozen=True)
+@record(what="distractor")
 class DistractorConfig:
     """The background, the camera's motion and the agent's colors, all determined by (seed, episode)."""
 
@@ -39,9 +43,9 @@ class DistractorConfig:
     """A folder of videos and images; None uses clips from installed packages and procedural clips."""
     mask: Literal["segmentation", "blue"] = "segmentation"
     """How the background is detected: by MuJoCo's segmentation, or by the released code's rule (B > G and B > R)."""
-    strength: float = 1.0
+    strength: Share = 1.0
     """The opacity of the new background. 1 replaces the old one; a smaller value blends the two."""
-    hue: float = 0.0
+    hue: Share = 0.0
     """The maximum hue rotation, as a fraction of half the color circle. The rotation is sampled per episode. 1 allows
     any hue."""
     grayscale: bool = False
@@ -54,20 +58,20 @@ class DistractorConfig:
     """Where the continuous video starts: at its first frame, or at a random frame that depends on the seed."""
     fit: Literal["crop", "squash"] = "crop"
     """How a frame is made square: crop the central square, or scale the frame without keeping its aspect ratio."""
-    noise: float = 0.25
+    noise: Share = 0.25
     """Standard deviation of `source: noise` around mid-gray, as a fraction of the pixel range."""
-    jitter: float = 0.0
+    jitter: Annotated[float, Ge(0), Le(30)] = 0.0
     """The amplitude of the camera's motion in degrees."""
-    agent_color: float = 0.0
+    agent_color: Share = 0.0
     """The maximum color change of each moving material, per channel in [0, 1]. The change is sampled per episode."""
-    frames: int = 500
+    frames: Annotated[int, Ge(2)] = 500
     """The maximum number of decoded frames per clip."""
-    train_clips: int | None = None
+    train_clips: Count | None = None
     """The number of training clips; None uses all clips that are not for evaluation, at most 24."""
-    unseen_clips: int | None = None
+    unseen_clips: Count | None = None
     """The number of evaluation clips; None uses a quarter of all clips (all remaining ones if `train_clips` is set), at
     most 8."""
-    split_seed: int = 0
+    split_seed: Index = 0
     """The seed of the split into training and evaluation clips."""
     split: Split = "train"
     """The side of the split that this environment shows."""
@@ -76,20 +80,6 @@ class DistractorConfig:
     unseen: tuple[ClipRef, ...] = ()
 
     def __post_init__(self) -> None:
-        check_choice(WHAT, "source", self.source, ("video", "image", "noise", "color", "none"))
-        check_choice(WHAT, "mask", self.mask, ("segmentation", "blue"))
-        check_choice(WHAT, "playback", self.playback, ("forward", "backward", "either"))
-        check_choice(WHAT, "sequence", self.sequence, ("episode", "continuous"))
-        check_choice(WHAT, "start", self.start, ("first", "random"))
-        check_choice(WHAT, "fit", self.fit, ("crop", "squash"))
-        check_choice(WHAT, "split", self.split, ("train", "unseen"))
-        for name, most in (("strength", 1.0), ("hue", 1.0), ("noise", 1.0), ("jitter", 30.0), ("agent_color", 1.0)):
-            _check_between(name, getattr(self, name), most)
-        check_positive(WHAT, frames=self.frames, train_clips=self.train_clips, unseen_clips=self.unseen_clips)
-        if self.frames < 2:
-            raise ConfigError(f"{WHAT}: frames must be at least 2, got {self.frames}")
-        if self.split_seed < 0:
-            raise ConfigError(f"{WHAT}: split_seed must be at least 0, got {self.split_seed}")
         if self.start == "random" and self.sequence != "continuous":
             raise ConfigError(f"{WHAT}: start=random requires sequence=continuous; other clips always start randomly")
         if self.videos is not None and self.source not in ("video", "image"):
@@ -120,8 +110,3 @@ class DistractorConfig:
                         f"{WHAT}: {one.name!r} (training) and {other.name!r} (unseen) are the same clip:"
                         " evaluation on unseen clips requires different ones"
                     )
-
-
-def _check_between(name: str, value: Any, most: float) -> None:
-    if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 <= value <= most:
-        raise ConfigError(f"{WHAT}: {name} must be a number from 0 to {most:g}, got {value!r}")
