@@ -9,7 +9,6 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from pamd.distances.base import DISTANCES, Distance, Properties
-from pamd.distances.lp import pairwise_norm
 from pamd.schema import Positive, record
 
 __all__ = ["Mico", "MicoConfig"]
@@ -37,11 +36,6 @@ class Mico(Distance[MicoConfig]):
 
     def max_value(self, length: float) -> float:
         return length**2 + self.config.beta * math.pi
-
-    def _all_pairs(self, z: Tensor, z_prime: Tensor) -> Tensor:
-        u, v = F.normalize(z, dim=-1), F.normalize(z_prime, dim=-1)
-        angle = _angle(pairwise_norm(u, v), pairwise_norm(u, -v))
-        return (z.square().sum(-1)[:, None] + z_prime.square().sum(-1)) / 2 + self.config.beta * angle
 
 
 def _angle(chord: Tensor, antichord: Tensor) -> Tensor:

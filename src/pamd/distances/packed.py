@@ -19,13 +19,12 @@ from __future__ import annotations
 
 import functools
 import itertools
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
 from torch import Tensor
-
-from pamd.distances.derivatives import needs_plain, plain_gradients
+from torch.autograd import forward_ad
 
 __all__ = ["floats_per_pair", "packed_form", "packed_size"]
 
@@ -60,12 +59,41 @@ def packed_form(
     dtype = torch.promote_types(delta.dtype, hidden.dtype)
     tensors = [x.to(dtype) for x in (hidden, weight, bias, delta)]
     with torch.autocast(hidden.device.type, enabled=False):  # sums of squares need float32
-        if needs_plain(*tensors):
+        if _needs_plain(*tensors):
             return plain(*tensors, epsilon=epsilon, rows=rows)
         result: tuple[Tensor, Tensor, Tensor] = _PackedForm.apply(  # type: ignore[no-untyped-call]
             *tensors, epsilon, rows, torch.is_grad_enabled(), plain
         )
     return result
+
+
+def _needs_plain(*inputs: Tensor) -> bool:
+    """Return True if torch.compile, torch.export, torch.func, forward mode or a tracer requires plain code."""
+    return (
+        torch.compiler.is_compiling()
+        or torch._C._are_functorch_transforms_active()
+        or any(type(x) not in (Tensor, torch.nn.Parameter) for x in inputs)  # a tracer's tensors
+        or any(forward_ad.unpack_dual(x).tangent is not None for x in inputs)
+    )
+
+
+def _plain_gradients(
+    plain: Callable[..., tuple[Tensor, ...]],
+    inputs: Sequence[Tensor],
+    needed: Sequence[bool],
+    grad_outputs: Sequence[Tensor | None],
+) -> list[Tensor | None]:
+    """Return the gradients of the `needed` inputs of plain(*inputs), with a graph for further differentiation.
+
+    The backward pass calls this function if autograd runs with create_graph.
+    """
+    # Aliases prevent autograd from following a path from one input to another. Both may come from the same latents.
+    aliases = [x.view_as(x) for x in inputs]
+    given = [(output, grad) for output, grad in zip(plain(*aliases), grad_outputs, strict=True) if grad is not None]
+    outputs, grads = [output for output, _ in given], [grad for _, grad in given]
+    wanted = [x for x, need in zip(aliases, needed, strict=True) if need]
+    found = iter(torch.autograd.grad(outputs, wanted, grads, create_graph=True, allow_unused=True))
+    return [next(found) if need else None for need in needed]
 
 
 class _PackedForm(torch.autograd.Function):
@@ -117,7 +145,7 @@ class _PackedForm(torch.autograd.Function):
             # Autograd enables gradients here only if a second derivative is needed (create_graph).
             if torch.is_grad_enabled():
                 plain = functools.partial(ctx.plain, epsilon=ctx.epsilon, rows=rows)
-                slopes = plain_gradients(plain, (hidden, weight, bias, delta), ctx.needs_input_grad[:4], gradients)
+                slopes = _plain_gradients(plain, (hidden, weight, bias, delta), ctx.needs_input_grad[:4], gradients)
             else:
                 slopes = _gradients(ctx, *gradients)
         return (*slopes, None, None, None, None)
