@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 import os
 import signal
 import subprocess
 import sys
 import time
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
+from typing import ClassVar
 
 import pytest
 
 from pamd.cli.main import main
+from pamd.diagnostics.base import DIAGNOSTICS, Progress, diagnostic, quiet
 from pamd.report.diagnostics import read_section
 
 SMALL = ["--latent-dim", "6", "--transitions", "20", "--threads", "1"]
@@ -26,7 +31,7 @@ def test_residual_of_a_run_lands_in_it(runs: dict[str, Path], capsys: pytest.Cap
         "curves.jsonl", "data.json", "residual.png", "residual.svg", "section.json",
     }  # fmt: skip
     said = capsys.readouterr().err
-    assert "mlp: " in said
+    assert "mlp" in said
     assert "absorption" in said
     data = json.loads((place / "data.json").read_text())
     assert {head["distance"]: head["parameters"] for head in data["heads"]}.keys() == {"pamd", "mlp"}
@@ -101,3 +106,35 @@ def test_ctrl_c_keeps_what_was_computed(runs: dict[str, Path], tmp_path: Path) -
     kept = len(json.loads((out / "data.json").read_text())["curves"])
     assert 1 <= kept < 8
     assert (out / "residual.png").is_file()
+
+
+@dataclass(frozen=True)
+class Sums:
+    kind: ClassVar[str] = "outside-sum"
+    total: float
+    values: tuple[float, ...]
+
+
+def test_a_diagnostic_from_outside_is_a_command_with_a_section(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    @diagnostic("outside-sum")
+    def sums(values: Sequence[float] = (1.0, 2.0), *, scale: float = 1.0, progress: Progress = quiet) -> Sums:
+        """Add numbers.
+
+        Args:
+            scale: the factor of every number
+        """
+        progress("adding", 1, 1)
+        return Sums(scale * sum(values), tuple(values))
+
+    monkeypatch.chdir(tmp_path)
+    import pamd.cli.diagnose
+
+    try:
+        importlib.reload(pamd.cli.diagnose)  # The commands are made when the module is imported.
+        assert main(["diagnose", "outside-sum", "--scale", "2"]) == 0
+    finally:
+        DIAGNOSTICS.unregister("outside-sum")
+        importlib.reload(pamd.cli.diagnose)
+    place = tmp_path / "diagnostics" / "outside-sum"
+    assert json.loads((place / "data.json").read_text())["total"] == 6.0
+    assert "6" in read_section(place).text()

@@ -14,13 +14,13 @@ from torch import Tensor
 import pamd
 from pamd import exact
 from pamd.diagnostics import absorption_ratio, denoising_factor, geometry_of, match
-from pamd.diagnostics import spectrum as of
 from pamd.diagnostics.absorption import absorption
-from pamd.diagnostics.embedding import distortion, metric_of, relative_residual
-from pamd.diagnostics.ledger import Ledger
+from pamd.diagnostics.base import Ledger
+from pamd.diagnostics.exact import distortion, metric_of, relative_residual
+from pamd.diagnostics.geometry import anisotropy, condition_number, off_diagonal_share, pair_variation, spectrum
+from pamd.diagnostics.latents import classical_mds, nearest_rows, overlap, pca, standardized_l2
 from pamd.diagnostics.matching import parameters
-from pamd.diagnostics.pairings import classical_mds, nearest_rows, overlap, pca, standardized_l2
-from pamd.diagnostics.residuals import Curve
+from pamd.diagnostics.residual import Curve
 from pamd.distances.pamd import QuadraticForm
 from pamd.distances.quadratic import Form, QuadraticConfig
 from pamd.errors import ConfigError, ShapeError
@@ -31,22 +31,22 @@ from pamd.representation.meters import entropy_rank
 def test_an_isotropic_matrix_has_full_effective_rank_and_nothing_else() -> None:
     d = 7
     G = torch.eye(d, dtype=torch.float64).expand(3, d, d) / d
-    eigenvalues = of.spectrum(G)
+    eigenvalues = spectrum(G)
     assert entropy_rank(eigenvalues) == pytest.approx([d] * 3)
-    assert of.condition_number(eigenvalues) == pytest.approx([1.0] * 3)
-    assert of.off_diagonal_share(G).abs().max() < 1e-12
-    assert of.anisotropy(G).abs().max() < 1e-12
-    assert of.pair_variation(G).abs().max() < 1e-12
+    assert condition_number(eigenvalues) == pytest.approx([1.0] * 3)
+    assert off_diagonal_share(G).abs().max() < 1e-12
+    assert anisotropy(G).abs().max() < 1e-12
+    assert pair_variation(G).abs().max() < 1e-12
 
 
 def test_a_matrix_of_rank_one_has_effective_rank_one_and_is_singular() -> None:
     v = torch.full((4, 1), 0.5, dtype=torch.float64)
     G = (v @ v.T)[None]
-    eigenvalues = of.spectrum(G)
+    eigenvalues = spectrum(G)
     assert entropy_rank(eigenvalues).item() == pytest.approx(1.0)
-    assert of.condition_number(eigenvalues).item() == math.inf
-    assert of.off_diagonal_share(G).item() == pytest.approx(12 / 16)
-    assert of.anisotropy(G).item() == pytest.approx(math.sqrt(1 - 1 / 4))
+    assert condition_number(eigenvalues).item() == math.inf
+    assert off_diagonal_share(G).item() == pytest.approx(12 / 16)
+    assert anisotropy(G).item() == pytest.approx(math.sqrt(1 - 1 / 4))
 
 
 class Wide(QuadraticForm[QuadraticConfig]):

@@ -9,10 +9,9 @@ import numpy as np
 import pytest
 
 from pamd import diagnostics, exact
-from pamd.diagnostics.dimension import varied_mdps
-from pamd.diagnostics.least_distortion import least_distortions
+from pamd.diagnostics.dimension import least_distortions, varied_mdps
+from pamd.diagnostics.exact import quotient, space_of
 from pamd.diagnostics.matching import match
-from pamd.diagnostics.space import quotient, space_of
 from pamd.errors import ConfigError, UnknownNameError
 from pamd.report.diagnostics import draw
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from pamd import diagnostics, exact
-from pamd.diagnostics.embedding import embed, relative_residual
+from pamd.diagnostics.exact import embed, relative_residual
 from pamd.diagnostics.matching import match
 from pamd.errors import ConfigError, MDPError, UnknownNameError
 from pamd.report.diagnostics import draw

@@ -13,8 +13,8 @@ from tests.envs.clip_files import write_clips
 from tests.training.runs import toy
 
 from pamd import diagnostics
-from pamd.diagnostics.source import collect, open_replay
 from pamd.diagnostics.states import play, simulator_state
+from pamd.diagnostics.transitions import collect, open_replay
 from pamd.distances import DISTANCES, Distance, Properties
 from pamd.distances.base import NoOptions
 from pamd.envs import EnvConfig, make_env

@@ -11,22 +11,22 @@ from tests.fidelity.difference import largest_difference, report
 from torch import nn
 
 import pamd
-from pamd.diagnostics import presets, residuals
+from pamd.diagnostics.base import quiet
 from pamd.diagnostics.matching import match
-from pamd.diagnostics.source import choose, collect, quiet
-from pamd.diagnostics.transitions import reward_scale
+from pamd.diagnostics.residual import _COLLECTED, _PRESETS, _SEEDS, _Experiment
+from pamd.diagnostics.transitions import choose, collect, reward_scale
 from pamd.envs import EnvConfig
 from pamd.errors import ConfigError
 from pamd.representation import LatentEncoder
 
 TOY = EnvConfig("toy", size=24)
-RELEASED = dataclasses.replace(presets.PRESETS["released"], latent_dim=6, filters=4, pairs=16, steps=1, points=1)
+RELEASED = dataclasses.replace(_PRESETS["released"], latent_dim=6, filters=4, pairs=16, steps=1, points=1)
 
 
 @pytest.fixture
-def experiment(monkeypatch: pytest.MonkeyPatch) -> residuals._Experiment:
-    monkeypatch.setitem(presets.COLLECTED, "released", TOY)
-    made = residuals._Experiment(None, RELEASED, quiet)
+def experiment(monkeypatch: pytest.MonkeyPatch) -> _Experiment:
+    monkeypatch.setitem(_COLLECTED, "released", TOY)
+    made = _Experiment(None, RELEASED, quiet)
     made.data.reward = made.data.reward.double()
     return made
 
@@ -63,7 +63,7 @@ def test_rewards_are_divided_by_the_largest() -> None:
     assert reward_scale(torch.zeros(3), "over-maximum") == 1
 
 
-def test_the_encoder_keeps_the_weights_that_pytorch_draws(experiment: residuals._Experiment) -> None:
+def test_the_encoder_keeps_the_weights_that_pytorch_draws(experiment: _Experiment) -> None:
     encoder = experiment._encoder(5)
     assert isinstance(encoder, LatentEncoder)
     torch.manual_seed(5)
@@ -74,7 +74,7 @@ def test_the_encoder_keeps_the_weights_that_pytorch_draws(experiment: residuals.
         assert largest_difference("residual", found, expected.detach().numpy()) == 0
 
 
-def test_the_loss_of_the_training_batch(experiment: residuals._Experiment) -> None:
+def test_the_loss_of_the_training_batch(experiment: _Experiment) -> None:
     seed, head = 2, match("pamd", 6, "pamd", "released-residual")
     curve = experiment.fit(head, trainable=True, seed=seed, progress=quiet)
     assert (curve.steps, len(curve.batch_loss)) == ([0, 1], 2)
@@ -94,10 +94,10 @@ def test_the_loss_of_the_training_batch(experiment: residuals._Experiment) -> No
 
 
 def test_the_presets() -> None:
-    released, paper, quick = (presets.PRESETS[name] for name in ("released", "paper", "quick"))
+    released, paper, quick = (_PRESETS[name] for name in ("released", "paper", "quick"))
     assert (released.encoder_init, released.drawn, released.rewards) == ("pytorch", "first", "over-maximum")
-    assert (released.transitions, released.batch, presets.SEEDS["released"]) == (32, 8, 4)
+    assert (released.transitions, released.batch, _SEEDS["released"]) == (32, 8, 4)
     assert (paper.encoder_init, paper.drawn, paper.rewards) == ("orthogonal", "spread", "as-is")
-    assert (quick.drawn, presets.SEEDS["quick"]) == ("newest", 3)
+    assert (quick.drawn, _SEEDS["quick"]) == ("newest", 3)
     with pytest.raises(ConfigError, match="'over-maximum'"):
         dataclasses.replace(released, rewards="over-maximun")  # type: ignore[arg-type]

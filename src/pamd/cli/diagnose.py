@@ -1,156 +1,70 @@
-"""`pamd diagnose residual | geometry | latents | exact`."""
+"""`pamd diagnose NAME`: one command for each registered diagnostic, built from its function."""
 
 from __future__ import annotations
 
+import collections.abc
+import inspect
+import typing
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
+import torch
+
+from pamd import diagnostics
 from pamd.cli.progress import Steps
+from pamd.diagnostics import DIAGNOSTICS
 from pamd.errors import RunInterrupted
+from pamd.report import diagnostics as drawings
 from pamd.training.threads import available_threads
 
 __all__ = ["diagnose"]
 
 
-def residual(
-    source: Path | None = None,
-    /,
-    preset: Literal["quick", "paper", "released"] = "quick",
-    distances: tuple[str, ...] = ("pamd", "mlp"),
-    seeds: int | None = None,
-    steps: int | None = None,
-    transitions: int | None = None,
-    encoder: Literal["random", "run"] | None = None,
-    latent_dim: int | None = None,
-    match: str | None = None,
-    out: Path | None = None,
-    threads: int | None = None,
-) -> None:
-    """Test whether the distance head absorbs the supervision.
+def _command(name: str, compute: Callable[..., Any]) -> Callable[..., None]:
+    """Return the command of a diagnostic. Its options are those in the `Args` section of the docstring.
 
-    Each distance is fitted to its fixed point twice: with a frozen and with a trained encoder.
-
-    Finished curves are kept. After an interruption, rerun the same command to continue; it may add seeds or distances.
-
-    Args:
-        source: a run directory or a saved replay (default: a replay filled by a random policy)
-        preset: settings; quick takes ten minutes on two cores
-        distances: distances to test; see `pamd list distances`
-        seeds: number of seeds (default: 3 for quick, 4 for paper and released)
-        steps: gradient steps per curve (default: the preset's)
-        transitions: number of replay transitions to use (default: the preset's)
-        encoder: initial weights of the encoder: random or the run's (default: the preset's)
-        latent_dim: dimension of the latents (default: the preset's)
-        match: distance whose parameter count the other heads match (default: pamd)
-        out: directory of the results (default: RUN/diagnostics/residual-PRESET or diagnostics/residual-PRESET)
-        threads: CPU threads of torch (default: all cores)
+    Other parameters are for Python only, or are set here: `progress`, `interrupted` and `out`.
     """
-    from pamd import diagnostics
+    about, _, rest = inspect.cleandoc(compute.__doc__ or "").partition("\n\nArgs:\n")
+    entries = rest.partition("\n\n")[0]
+    signature, hints = inspect.signature(compute).parameters, typing.get_type_hints(compute)
+    positional: list[inspect.Parameter] = []
+    options: list[inspect.Parameter] = []
+    for parameter in signature.values():
+        if f"    {parameter.name}: " not in entries:
+            continue
+        hint = _as_tuple(hints[parameter.name])
+        on_command_line = parameter.kind is not inspect.Parameter.KEYWORD_ONLY
+        kind = inspect.Parameter.POSITIONAL_ONLY if on_command_line else inspect.Parameter.KEYWORD_ONLY
+        (positional if on_command_line else options).append(parameter.replace(kind=kind, annotation=hint))
+    in_run = "RUN/diagnostics" if positional else "diagnostics"
+    folder = f"{name}-PRESET" if "preset" in signature else name
+    entries += f"""
+    out: directory of the results (default: {in_run}/{folder})
+    threads: CPU threads of torch (default: all cores)"""
+    for extra, hint in (("out", Path | None), ("threads", int | None)):
+        options.append(inspect.Parameter(extra, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=hint))
 
-    given = {"steps": steps, "transitions": transitions, "encoder": encoder, "latent_dim": latent_dim, "match": match}
-    changes = {name: value for name, value in given.items() if value is not None}
-    place = out or _default_directory(source) / f"residual-{preset}"
+    def command(*args: Any, out: Path | None = None, threads: int | None = None, **given: Any) -> None:
+        source = args[0] if args else None
+        subject = f"{name}-{given['preset']}" if "preset" in given else name
+        place = out or _default_directory(source) / subject
+        keeps = {"out": place} if "out" in signature else {}
+        _run(lambda **run: compute(*args, **given, **keeps, **run), "interrupted" in signature, place, threads)
 
-    def compute(progress: Steps, interrupted: bool) -> Any:
-        return diagnostics.residual(
-            source, preset=preset, distances=distances, seeds=seeds, out=place, progress=progress,
-            interrupted=interrupted, **changes,
-        )  # fmt: skip
-
-    dimension = latent_dim or 50
-    heads = ["matched heads:", *(f"  {diagnostics.match(name, dimension, match or 'pamd')}" for name in distances)]
-    _run(compute, place, threads, before=heads)
-
-
-def geometry(run: Path, /, pairs: int = 512, seed: int = 0, out: Path | None = None) -> None:
-    """Examine the learned matrices of a run: spectrum, anisotropy, dead diagonals, guards, triangle inequality.
-
-    Args:
-        run: a run directory whose distance is a quadratic form
-        pairs: pairs of latents to examine
-        seed: seed of the pairs
-        out: directory of the results (default: RUN/diagnostics/geometry)
-    """
-    from pamd import diagnostics
-
-    place = out or _default_directory(run) / "geometry"
-    _run(lambda progress, _: diagnostics.geometry(run, pairs=pairs, seed=seed, progress=progress), place, None)
-
-
-def latents(
-    run: Path, /, states: int = 400, episodes: int = 4, neighbors: int = 4, seed: int = 0, out: Path | None = None
-) -> None:
-    """Examine the latents of a run: nearest neighbors as images, correlations with behavior, 2D maps.
-
-    Args:
-        run: a run directory; its policy plays new episodes
-        states: number of states over all episodes
-        episodes: number of episodes
-        neighbors: nearest neighbors per state
-        seed: seed of the episodes
-        out: directory of the results (default: RUN/diagnostics/latents)
-    """
-    from pamd import diagnostics
-
-    place = out or _default_directory(run) / "latents"
-
-    def compute(progress: Steps, _: bool) -> Any:
-        return diagnostics.latents(
-            run, states=states, episodes=episodes, neighbors=neighbors, seed=seed, progress=progress
-        )
-
-    _run(compute, place, None)
+    command.__doc__ = f"{about}\n\nArgs:\n{entries}"
+    command.__signature__ = inspect.Signature([*positional, *options])  # type: ignore[attr-defined]
+    command.__annotations__ = {p.name: p.annotation for p in (*positional, *options)}
+    return command
 
 
-def exact(
-    distances: tuple[str, ...] | None = None,
-    dimensions: tuple[int, ...] | None = None,
-    metrics: tuple[str, ...] | None = None,
-    seeds: int = 2,
-    steps: int | None = None,
-    distortion: float | None = None,
-    out: Path | None = None,
-    threads: int | None = None,
-) -> None:
-    """Embed exact metrics of finite MDPs with each distance, with trained and with frozen latents.
-
-    With --distortion, find the smallest dimension at which each distance reaches that distortion, over 22 MDPs, and
-    compare it with the dimension of the metrics themselves. Finished fits are kept. After an interruption, rerun the
-    same command to continue.
-
-    Args:
-        distances: distances to test; see `pamd list distances` (default: seven of them, or all with --distortion)
-        dimensions: latent dimensions (default: 2 4 8 16 32, or 1 2 3 4 6 8 with --distortion)
-        metrics: bisimulation, policy-bisimulation, mico, value, advantage, n-step, state-action or kernel (default:
-            bisimulation mico, or policy-bisimulation with --distortion)
-        seeds: fits with different seeds; with --distortion the best one counts
-        steps: gradient steps per fit (default: 400, or 150 with --distortion)
-        distortion: the largest distortion allowed; 1 is a perfect fit (default: not set)
-        out: directory of the results (default: diagnostics/exact, or diagnostics/dimension)
-        threads: CPU threads of torch (default: all cores)
-    """
-    from pamd import diagnostics
-
-    place = out or _default_directory(None) / ("exact" if distortion is None else "dimension")
-    options = {"metrics": metrics, "distances": distances, "dimensions": dimensions, "steps": steps}
-    given: dict[str, Any] = {name: value for name, value in options.items() if value is not None}
-
-    def compute(progress: Steps, interrupted: bool) -> Any:
-        common = {**given, "out": place, "progress": progress, "interrupted": interrupted}
-        if distortion is not None:
-            return diagnostics.dimension(within=distortion, seeds=seeds, **common)
-        return diagnostics.exact(seeds=seeds, **common)
-
-    _run(compute, place, threads)
-
-
-diagnose: dict[str, Callable[..., None]] = {
-    "residual": residual,
-    "geometry": geometry,
-    "latents": latents,
-    "exact": exact,
-}
+def _as_tuple(hint: Any) -> Any:
+    """Return `hint` with tuple[X, ...] for Sequence[X], which the command line reads."""
+    parts = typing.get_args(hint)
+    if typing.get_origin(hint) is collections.abc.Sequence:
+        return tuple.__class_getitem__((parts[0], ...))
+    return _as_tuple(parts[0]) | None if type(None) in parts else hint
 
 
 def _default_directory(source: Path | None) -> Path:
@@ -159,27 +73,17 @@ def _default_directory(source: Path | None) -> Path:
     return (source if in_run and source is not None else Path()) / "diagnostics"
 
 
-def _run(
-    compute: Callable[[Steps, bool], Any], place: Path, threads: int | None, before: list[str] | None = None
-) -> None:
+def _run(compute: Callable[..., Any], resumable: bool, place: Path, threads: int | None) -> None:
     """Compute, save, draw and print the result. After Ctrl-C, do the same with the finished parts."""
-    import torch
-
-    from pamd import diagnostics
-    from pamd.report import diagnostics as drawings
-
     torch.set_num_threads(threads or available_threads())
     with Steps() as progress:
-        for line in before or []:
-            progress.say(line)
         stopped = False
         try:
-            result = compute(progress, False)
+            result = compute(progress=progress)
         except KeyboardInterrupt:
-            # Only diagnostics that save finished parts can show a partial result.
-            if not any(place.glob("*.jsonl")):
+            if not resumable or not any(place.glob("*.jsonl")):
                 raise RunInterrupted("interrupted before any part was finished") from None
-            stopped, result = True, compute(progress, True)
+            stopped, result = True, compute(progress=progress, interrupted=True)
         if stopped and not (getattr(result, "curves", ()) or getattr(result, "cells", ())):
             raise RunInterrupted("interrupted before any part was finished")
         diagnostics.save(result, place)
@@ -188,3 +92,6 @@ def _run(
         progress.say(f"{place}")
     if stopped:
         raise RunInterrupted(f"interrupted; the finished parts are in {place}; rerun the same command to continue")
+
+
+diagnose: dict[str, Callable[..., None]] = {name: _command(name, DIAGNOSTICS.get(name)) for name in DIAGNOSTICS.names()}

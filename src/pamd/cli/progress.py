@@ -13,7 +13,7 @@ _LINE_SECONDS = 15.0
 
 
 class Steps:
-    """Called with the name of the task, the finished steps and the total (`pamd.diagnostics.source.Progress`)."""
+    """Called with the name of the task, the finished steps and the total (`pamd.diagnostics.base.Progress`)."""
 
     def __init__(self, console: Console | None = None) -> None:
         self._console = console or Console(stderr=True)

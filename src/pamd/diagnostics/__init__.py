@@ -1,23 +1,23 @@
 """Diagnostics of runs and of exact ground truth: does the distance shape the encoder?
 
-Each diagnostic returns a frozen dataclass. `save` writes it to files, from which
-`pamd.report.diagnostics.draw` makes figures.
+Each diagnostic is one file with a function that returns a frozen dataclass. `save` writes the result to files, from
+which `pamd.report.diagnostics.draw` makes figures. `pamd diagnose NAME` does both.
 """
 
 from __future__ import annotations
 
 from pamd.diagnostics.absorption import Absorption, absorption_ratio
+from pamd.diagnostics.base import DIAGNOSTICS, save
 from pamd.diagnostics.dimension import Dimension, Need, dimension
-from pamd.diagnostics.embedding import Cell, Exact, exact
-from pamd.diagnostics.forms import Geometry, geometry, geometry_of
-from pamd.diagnostics.latent_report import LatentReport, latents
+from pamd.diagnostics.exact import Cell, Exact, Space, exact
+from pamd.diagnostics.geometry import Geometry, geometry, geometry_of
+from pamd.diagnostics.latents import LatentReport, latents
 from pamd.diagnostics.matching import Head, match
-from pamd.diagnostics.residuals import Curve, Residual, ResidualSettings, residual
-from pamd.diagnostics.space import Space
-from pamd.diagnostics.write import save
+from pamd.diagnostics.residual import Curve, Residual, ResidualSettings, residual
 from pamd.representation.denoising import denoising_factor
 
 __all__ = [
+    "DIAGNOSTICS",
     "Absorption",
     "Cell",
     "Curve",

@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from pamd.diagnostics.source import Progress, quiet
+from pamd.diagnostics.base import Progress, quiet
 from pamd.envs import EnvConfig, build_env, observes_states
 from pamd.envs.distractors.config import Split
 from pamd.envs.distractors.task import Distracted

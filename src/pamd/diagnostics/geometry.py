@@ -5,22 +5,22 @@ from __future__ import annotations
 import copy
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from pamd.diagnostics import spectrum as of
-from pamd.diagnostics.source import Progress, choose, quiet
+from pamd.diagnostics.base import Progress, diagnostic, quiet
+from pamd.diagnostics.transitions import choose
 from pamd.distances import DISTANCES, Distance
 from pamd.distances.pamd import QuadraticForm
 from pamd.errors import ConfigError, ShapeError
 from pamd.representation.meters import entropy_rank
 from pamd.training import Trained, load
 
-__all__ = ["Geometry", "geometry", "geometry_of", "replay_latents"]
+__all__ = ["Geometry", "geometry", "geometry_of"]
 
 Array = NDArray[np.float64]
 
@@ -32,6 +32,7 @@ ACTIVE = 0.01
 class Geometry:
     """G_tilde over P pairs of different states. Arrays are float64."""
 
+    kind: ClassVar[str] = "geometry"
     distance: str
     latent_dim: int
     eigenvalues: Array
@@ -69,20 +70,29 @@ class Geometry:
     triples: int
 
 
+@diagnostic("geometry")
 def geometry(run: Path, *, pairs: int = 512, seed: int = 0, progress: Progress = quiet) -> Geometry:
-    """Compute the geometry of a run's distance at its newest checkpoint, over states of its replay."""
+    """Examine the learned matrices of a run: spectrum, anisotropy, dead diagonals, guards, triangle inequality.
+
+    The checkpoint is the newest one, and the states are from the run's replay.
+
+    Args:
+        run: a run directory whose distance is a quadratic form
+        pairs: pairs of latents to examine
+        seed: seed of the pairs
+    """
     trained = load(run)
     distance = trained.distance
-    check_quadratic(distance, trained.config.method.name)
+    _check_quadratic(distance, trained.config.method.name)
     assert isinstance(distance, QuadraticForm)
     if pairs < 2:
         raise ConfigError(f"geometry requires at least 2 pairs, got {pairs}")
-    z = replay_latents(trained, min(pairs, len(trained.replay())), seed, progress)
+    z = _replay_latents(trained, min(pairs, len(trained.replay())), seed, progress)
     name = trained.config.method.distance
     return geometry_of(distance, z, pairs=pairs, seed=seed, name="" if name is None else name.name)
 
 
-def check_quadratic(distance: Distance[Any] | None, method: str) -> None:
+def _check_quadratic(distance: Distance[Any] | None, method: str) -> None:
     """Raise ConfigError unless there is a distance and it has a matrix."""
     if distance is None:
         raise ConfigError(f"method {method!r} has no distance, so there is no geometry to examine")
@@ -95,7 +105,7 @@ def check_quadratic(distance: Distance[Any] | None, method: str) -> None:
 
 
 @torch.no_grad()
-def replay_latents(run: Trained, count: int, seed: int, progress: Progress = quiet) -> Tensor:
+def _replay_latents(run: Trained, count: int, seed: int, progress: Progress = quiet) -> Tensor:
     """Return latents [N, d] of `count` states sampled from the run's replay."""
     replay = run.replay()
     shape, seen = replay.layout.frame_shape, run.config.env.size
@@ -121,7 +131,7 @@ def geometry_of(
     i, j, k = (torch.as_tensor(row) for row in _different(len(z), pairs, rng).T)
     x, y = z[i], z[j]
     G = distance.matrix(x, y)
-    eigenvalues = of.spectrum(G)
+    eigenvalues = spectrum(G)
     rank = entropy_rank(eigenvalues)
     value = distance(x, y)
     lower, upper = distance.bounds(x, y)
@@ -133,11 +143,11 @@ def geometry_of(
         distance=name or type(distance).__name__,
         latent_dim=distance.latent_dim,
         eigenvalues=_array(eigenvalues),
-        condition=_array(of.condition_number(eigenvalues)),
+        condition=_array(condition_number(eigenvalues)),
         effective_rank=_array(rank),
-        off_diagonal=_array(of.off_diagonal_share(G)),
-        anisotropy=_array(of.anisotropy(G / _trace(distance))),
-        variation=_array(of.pair_variation(G)),
+        off_diagonal=_array(off_diagonal_share(G)),
+        anisotropy=_array(anisotropy(G / _trace(distance))),
+        variation=_array(pair_variation(G)),
         mean_matrix=_array(G.mean(0)),
         typical_matrix=_array(G[int(rank.argsort()[len(rank) // 2])]),
         value=_array(value),
@@ -150,6 +160,38 @@ def geometry_of(
         triangle_excess=float(excess.max().clamp_min(0)),
         triples=len(excess),
     )
+
+
+def spectrum(G: Tensor) -> Tensor:
+    """Return the eigenvalues, largest first, with rounding errors set to 0. G: [P, d, d] -> [P, d]."""
+    ascending: Tensor = torch.linalg.eigvalsh(G)
+    rounding = G.shape[-1] * torch.finfo(G.dtype).eps * ascending[:, -1:]
+    return torch.where(ascending > rounding, ascending, 0).flip(-1)
+
+
+def condition_number(eigenvalues: Tensor) -> Tensor:
+    """Return the largest over the smallest eigenvalue; infinity if the smallest is 0. [P, d] -> [P]."""
+    return eigenvalues[:, 0] / eigenvalues[:, -1]
+
+
+def off_diagonal_share(G: Tensor) -> Tensor:
+    """Return the off-diagonal share of |G|_F^2; 0 if G only weights coordinates. [P, d, d] -> [P]."""
+    total = G.square().sum((1, 2))
+    return 1 - G.diagonal(dim1=1, dim2=2).square().sum(-1) / total
+
+
+def anisotropy(G: Tensor) -> Tensor:
+    """Return |G - I/d|_F, which the auxiliary term rewards; at most sqrt(1 - 1/d) for trace 1. [P, d, d] -> [P]."""
+    d = G.shape[-1]
+    distance: Tensor = torch.linalg.matrix_norm(G - torch.eye(d, dtype=G.dtype, device=G.device) / d)
+    return distance
+
+
+def pair_variation(G: Tensor) -> Tensor:
+    """Return |G_p - mean G|_F / |mean G|_F; 0 if all pairs share one matrix. [P, d, d] -> [P]."""
+    mean = G.mean(0)
+    variation: Tensor = torch.linalg.matrix_norm(G - mean) / torch.linalg.matrix_norm(mean)
+    return variation
 
 
 def _guards(

@@ -7,31 +7,117 @@ import dataclasses
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 import torch
 from torch import nn
 from torch.nn import functional as F
 
+from pamd.diagnostics import matching
 from pamd.diagnostics.absorption import Absorption, absorption
-from pamd.diagnostics.ledger import Ledger
-from pamd.diagnostics.matching import Head, match
-from pamd.diagnostics.presets import COLLECTED, PRESETS, SEEDS, ResidualSettings
-from pamd.diagnostics.source import Progress, collect, open_replay, quiet
-from pamd.diagnostics.transitions import Encode, Transitions
+from pamd.diagnostics.base import Ledger, Progress, diagnostic, quiet
+from pamd.diagnostics.matching import Head
+from pamd.diagnostics.transitions import Drawn, Encode, Rewards, Transitions, collect, open_replay
 from pamd.distances import Distance
 from pamd.encoders import encoder as make_encoder
+from pamd.envs import EnvConfig
 from pamd.errors import ConfigError, ShapeError, UnknownNameError
+from pamd.initialization import Initialization
 from pamd.operators import Operator, operator
 from pamd.optimization import follow
 from pamd.representation import LatentEncoder
+from pamd.schema import Count, Discount, Fraction, Positive, record
 from pamd.training import load
 from pamd.types import Latents, Pairs
 
 __all__ = ["ENCODERS", "Curve", "Residual", "ResidualSettings", "residual"]
 
 ENCODERS = ("frozen", "trainable")
+
+
+@record(what="residual fitting")
+class ResidualSettings:
+    """The settings shared by all distances, encoders and seeds of a residual fitting experiment."""
+
+    preset: str = "quick"
+    """The preset that the settings were taken from. Changing a field does not change it."""
+    latent_dim: Count = 50
+    latent_space: Literal["layernorm", "sphere"] = "layernorm"
+    filters: Count = 32
+    strides: tuple[int, ...] = (2, 2)
+    """The stride of each convolution."""
+    encoder: Literal["random", "run"] = "random"
+    """The initial weights of the encoder: random, or those of the run. A frozen encoder keeps them."""
+    encoder_init: Initialization = "orthogonal"
+    """The initialization of random weights."""
+    transitions: int | None = 32
+    """The number of replay transitions to use; None uses all."""
+    drawn: Drawn = "newest"
+    """Which transitions to use: the first or newest ones, which are mostly consecutive, or a random sample."""
+    rewards: Rewards = "over-magnitude"
+    """The scaling of rewards: none, or division by the largest r (over-maximum) or |r| (over-magnitude)."""
+    batch: Count = 8
+    learning_rate: Positive = 5e-4
+    steps: Count = 5_000
+    tau: Fraction = 0.05
+    """The rate of the slow copy of the distance, which is used for next states."""
+    gamma: Discount = 0.99
+    distance_preset: str | None = "paper"
+    """The preset of distances that have one of that name."""
+    match: str | None = "pamd"
+    """The distance whose parameter count the other heads match; None for no matching."""
+    points: Count = 50
+    """The number of residual measurements per curve."""
+    pairs: Count = 1024
+    """The number of evaluation pairs, which are the same for every curve."""
+
+    def __post_init__(self) -> None:
+        if self.batch < 2:
+            raise ConfigError(
+                f"residual fitting: batch must be at least 2 to make pairs of different states, got {self.batch}"
+            )
+
+
+_PRESETS = {
+    "quick": ResidualSettings(),
+    "paper": ResidualSettings(
+        preset="paper",
+        strides=(2, 1, 1, 1),
+        transitions=20_000,
+        drawn="spread",
+        tau=0.005,
+        rewards="as-is",
+        batch=128,
+        learning_rate=1e-3,
+        steps=100_000,
+        points=100,
+    ),
+    "released": ResidualSettings(
+        preset="released",
+        strides=(2, 1),
+        encoder_init="pytorch",
+        drawn="first",
+        rewards="over-maximum",
+        learning_rate=1e-4,
+        tau=0.005,
+        steps=100_000,
+        distance_preset="released-residual",
+        points=100,
+    ),
+}
+"""`paper` follows the text (unstated values are those of the agent). `released` follows the released code. `quick` is a
+faster variant of `released`: smaller images, a 5 times larger learning rate, a 10 times larger tau and 20 times fewer
+steps. It uses the paper's small constants, and other strides, encoder_init, drawn, rewards and points."""
+
+_SEEDS = {"quick": 3, "paper": 4, "released": 4}
+"""The default number of seeds of each preset. It is not a setting, because seeds can be added later."""
+
+_COLLECTED = {
+    "quick": EnvConfig("cheetah_run", size=40, render="fast"),
+    "released": EnvConfig("walker_walk"),
+}
+"""The task for collecting a replay if none is given. `paper` has none, because it requires a trained agent's replay."""
 
 
 @dataclass(frozen=True)
@@ -55,6 +141,7 @@ class Curve:
 class Residual:
     """A residual fitting experiment. `curves` holds the finished curves."""
 
+    kind: ClassVar[str] = "residual"
     settings: ResidualSettings
     data: dict[str, Any]
     """The source of the transitions."""
@@ -66,36 +153,59 @@ class Residual:
     """The absorption of each distance with at least one seed finished for both encoders."""
 
 
+@diagnostic("residual")
 def residual(
     source: Path | None = None,
     *,
-    preset: str = "quick",
+    preset: Literal["quick", "paper", "released"] = "quick",
     distances: Sequence[str] = ("pamd", "mlp"),
     seeds: int | None = None,
+    steps: int | None = None,
+    transitions: int | None = None,
+    encoder: Literal["random", "run"] | None = None,
+    latent_dim: int | None = None,
+    match: str | None = None,
     out: Path | None = None,
     progress: Progress = quiet,
     interrupted: bool = False,
     **changes: Any,
 ) -> Residual:
-    """Fit every distance with a frozen and a trainable encoder, on the replay in `source` or a collected one.
+    """Test whether the distance head absorbs the supervision.
 
-    By default, `seeds` is the preset's number. `changes` are fields of `ResidualSettings`. With `out`, finished curves
-    are stored there and not recomputed. With `interrupted`, only stored curves are returned.
+    Each distance is fitted to its fixed point twice: with a frozen and with a trained encoder.
+
+    Finished curves are kept. After an interruption, rerun the same command to continue; it may add seeds or distances.
+
+    Args:
+        source: a run directory or a saved replay (default: a replay filled by a random policy)
+        preset: settings; quick takes ten minutes on two cores
+        distances: distances to test; see `pamd list distances`
+        seeds: number of seeds (default: 3 for quick, 4 for paper and released)
+        steps: gradient steps per curve (default: the preset's)
+        transitions: number of replay transitions to use (default: the preset's)
+        encoder: initial weights of the encoder: random or the run's (default: the preset's)
+        latent_dim: dimension of the latents (default: the preset's)
+        match: distance whose parameter count the other heads match (default: pamd)
+
+    `changes` are other fields of `ResidualSettings`. With `out`, finished curves are stored there and not recomputed.
+    With `interrupted`, only stored curves are returned.
     """
-    settings = _settings(preset, changes)
-    seeds = SEEDS[preset] if seeds is None else seeds
+    named = {"steps": steps, "transitions": transitions, "encoder": encoder, "latent_dim": latent_dim, "match": match}
+    settings = _settings(preset, {**changes, **{key: value for key, value in named.items() if value is not None}})
+    seeds = _SEEDS[preset] if seeds is None else seeds
     if seeds < 1 or not distances:
         raise ConfigError(f"residual fitting requires at least one seed and one distance, got {seeds} and {distances}")
-    heads = tuple(match(name, settings.latent_dim, settings.match, settings.distance_preset) for name in distances)
+    like = (settings.latent_dim, settings.match, settings.distance_preset)
+    heads = tuple(matching.match(name, *like) for name in distances)
     experiment = _Experiment(source, settings, progress)
     kept = {"settings": dataclasses.asdict(settings), "data": experiment.data.description}
     ledger = Ledger(None if out is None else out / "curves.jsonl", kept)
-    plan = [(head, encoder, seed) for seed in range(seeds) for head in heads for encoder in ENCODERS]
-    for head, encoder, seed in plan if not interrupted else ():
+    plan = [(head, which, seed) for seed in range(seeds) for head in heads for which in ENCODERS]
+    for head, which, seed in plan if not interrupted else ():
         # The width is part of the key, because curves of different widths must not be mixed.
-        key = f"{head} {encoder} seed {seed}"
+        key = f"{head} {which} seed {seed}"
         if key not in ledger:
-            ledger.add(key, dataclasses.asdict(experiment.fit(head, encoder == "trainable", seed, progress)))
+            ledger.add(key, dataclasses.asdict(experiment.fit(head, which == "trainable", seed, progress)))
     curves = tuple(Curve(**ledger[key]) for h, e, s in plan if (key := f"{h} {e} seed {s}") in ledger)
     found = [absorption(head.distance, curves) for head in heads]
     ratios = tuple(ratio for ratio in found if ratio is not None)
@@ -103,13 +213,13 @@ def residual(
 
 
 def _settings(preset: str, changes: dict[str, Any]) -> ResidualSettings:
-    if preset not in PRESETS:
-        raise UnknownNameError("preset of residual fitting", preset, PRESETS)
+    if preset not in _PRESETS:
+        raise UnknownNameError("preset of residual fitting", preset, _PRESETS)
     names = [f.name for f in dataclasses.fields(ResidualSettings)]
     for key in changes:
         if key not in names:
             raise UnknownNameError("setting of residual fitting", key, names)
-    return dataclasses.replace(PRESETS[preset], **changes)
+    return dataclasses.replace(_PRESETS[preset], **changes)
 
 
 class _Experiment:
@@ -117,7 +227,7 @@ class _Experiment:
 
     def __init__(self, source: Path | None, settings: ResidualSettings, progress: Progress) -> None:
         self._settings, self._source = settings, source
-        if source is None and settings.preset not in COLLECTED:
+        if source is None and settings.preset not in _COLLECTED:
             raise ConfigError(
                 f"preset {settings.preset!r} requires the replay of a trained agent: train one"
                 " (`pamd train walker_walk --method simsr`) and name its run directory"
@@ -127,7 +237,7 @@ class _Experiment:
         if source is not None:
             replay, origin = open_replay(source), {"source": source.name}
         else:
-            env = COLLECTED[settings.preset]
+            env = _COLLECTED[settings.preset]
             replay = collect(env, settings.transitions or 1000, 0, progress)
             origin = {"task": env.task, "policy": "random"}
         self.data = Transitions(replay, settings.transitions, settings.drawn, settings.rewards, origin)

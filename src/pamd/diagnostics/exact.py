@@ -11,7 +11,7 @@ import dataclasses
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 import torch
@@ -19,23 +19,20 @@ from numpy.typing import NDArray
 from torch.nn import functional as F
 
 from pamd import exact as truth
-from pamd.diagnostics.ledger import Ledger
+from pamd.diagnostics.base import Ledger, Progress, diagnostic, quiet
 from pamd.diagnostics.matching import Head, match
-from pamd.diagnostics.pairings import Array
-from pamd.diagnostics.residuals import ENCODERS
-from pamd.diagnostics.source import Progress, quiet
-from pamd.diagnostics.space import Space, quotient, space_of
 from pamd.distances import DISTANCES, Distance
 from pamd.errors import ConfigError
 from pamd.exact import FiniteMDP
 from pamd.ranks import rank_correlation
 
-__all__ = ["Cell", "Exact", "distortion", "embed", "exact", "relative_residual", "standard_mdps"]
+__all__ = ["START", "Cell", "Exact", "Space", "exact", "quotient", "space_of"]
+
+Array = NDArray[np.float64]
 
 DISTANCE_NAMES = ("l2", "cosine", "mico", "diagonal", "adaptive-diagonal", "pamd", "mlp")
 DIMENSIONS = (2, 4, 8, 16, 32)
-METRICS = ("bisimulation", "mico")
-"""The default metrics. `pamd.exact.METRICS` contains all of them."""
+ENCODERS = ("frozen", "trainable")
 START = 2.0
 """The typical initial distance between random latents; the mean of the metric is 1. If it is much larger, a norm
 converges to bad minima. If it is smaller, a trace-normalized form, which never exceeds the norm, cannot reach the
@@ -46,6 +43,22 @@ _GRID = """
     ...#.
     .#..G
 """
+
+
+@dataclass(frozen=True)
+class Space:
+    """One exact metric and its size."""
+
+    mdp: str
+    metric: str
+    states: int
+    """The number of states. States at distance 0 count once."""
+    effective_dimension: float
+    doubling_dimension: float
+    radius: tuple[float, ...]
+    """In units of the mean distance."""
+    covering_number: tuple[int, ...]
+    """The number of balls at each radius."""
 
 
 @dataclass(frozen=True)
@@ -69,6 +82,7 @@ class Cell:
 
 @dataclass(frozen=True)
 class Exact:
+    kind: ClassVar[str] = "exact"
     settings: dict[str, Any]
     metrics: dict[str, Array]
     """"mdp metric" -> [S, S], mean 1 off the diagonal"""
@@ -114,10 +128,11 @@ def metric_of(mdp: FiniteMDP, metric: str) -> Array:
     return np.asarray(D / scale)
 
 
+@diagnostic("exact")
 def exact(
     mdps: Mapping[str, FiniteMDP] | None = None,
     *,
-    metrics: Sequence[str] = METRICS,
+    metrics: Sequence[str] = ("bisimulation", "mico"),
     distances: Sequence[str] = DISTANCE_NAMES,
     dimensions: Sequence[int] = DIMENSIONS,
     seeds: int = 2,
@@ -128,7 +143,16 @@ def exact(
     progress: Progress = quiet,
     interrupted: bool = False,
 ) -> Exact:
-    """Embed the exact metrics of `mdps` with every distance, dimension, encoder and seed.
+    """Embed exact metrics of finite MDPs with each distance, with trained and with frozen latents.
+
+    Finished fits are kept. After an interruption, rerun the same command to continue.
+
+    Args:
+        metrics: bisimulation, policy-bisimulation, mico, value, advantage, n-step, state-action or kernel
+        distances: distances to test; see `pamd list distances`
+        dimensions: latent dimensions
+        seeds: fits with different seeds
+        steps: gradient steps per fit
 
     With `out`, finished fits are stored there and not recomputed. With `interrupted`, only stored fits are returned.
     """
@@ -249,3 +273,21 @@ def _names(table: str) -> tuple[str, str]:
 def _digest(tables: Mapping[str, Array]) -> dict[str, float]:
     """Return the number of states per MDP as a digest. The last digits of distances depend on the machine."""
     return {_names(table)[0]: float(len(D)) for table, D in tables.items()}
+
+
+def space_of(mdp: str, metric: str, D: Array) -> Space:
+    """Return the size of D [S, S], a result of `quotient`."""
+    covering = truth.covering(D)
+    radius, number = tuple(covering.radius.tolist()), tuple(covering.number.tolist())
+    return Space(mdp, metric, len(D), covering.slope, truth.doubling_dimension(D), radius, number)
+
+
+def quotient(D: Array) -> Array:
+    """Return D [S, S] without self-distances, with states at distance 0 merged and mean 1 off the diagonal."""
+    D = truth.pseudometric(D)
+    close = 1e-6 * D.max(initial=0.0) >= D
+    first = np.unique(close.argmax(1))
+    D = D[np.ix_(first, first)]
+    if len(D) < 2:
+        raise ConfigError("all states of the MDP are at distance 0 under this metric: there is nothing to embed")
+    return np.asarray(D / D[np.triu_indices(len(D), 1)].mean())

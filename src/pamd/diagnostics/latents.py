@@ -5,23 +5,23 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from pamd.diagnostics import pairings
-from pamd.diagnostics.pairings import Array, nearest_rows
-from pamd.diagnostics.source import Progress, quiet
+from pamd.diagnostics.base import Progress, diagnostic, quiet
 from pamd.diagnostics.states import States, play
 from pamd.distances import Distance, distance
-from pamd.errors import ShapeError
+from pamd.errors import ConfigError, ShapeError
 from pamd.ranks import rank_correlation
 from pamd.representation.denoising import denoising_factor
 from pamd.training import Trained, load
 
 __all__ = ["LatentReport", "latents"]
+
+Array = NDArray[np.float64]
 
 SecondView = Callable[[NDArray[np.uint8]], NDArray[np.uint8]]
 """Maps observations [N, k*C, H, W] to the same states with another background."""
@@ -35,6 +35,7 @@ always similar, which is not informative."""
 class LatentReport:
     """N states under K comparisons: the run's distance by name, "l2", and "state" if the simulator provides it."""
 
+    kind: ClassVar[str] = "latents"
     method: str
     states: States
     latents: Array
@@ -56,6 +57,7 @@ class LatentReport:
     """comparison -> denoising factor, if there is a distractor with clips or a second view"""
 
 
+@diagnostic("latents")
 def latents(
     run: Path,
     *,
@@ -67,7 +69,14 @@ def latents(
     second_view: SecondView | None = None,
     progress: Progress = quiet,
 ) -> LatentReport:
-    """Examine the representation of a run on new states of its policy.
+    """Examine the latents of a run: nearest neighbors as images, correlations with behavior, 2D maps.
+
+    Args:
+        run: a run directory; its policy plays new episodes
+        states: number of states over all episodes
+        episodes: number of episodes
+        neighbors: nearest neighbors per state
+        seed: seed of the episodes
 
     `second_view` shows the same states with another background. It is used for the denoising factor.
     """
@@ -81,7 +90,7 @@ def latents(
     with torch.no_grad():
         measured = {name: _symmetric(d.all_pairs(z).numpy().astype(np.float64)) for name, d in comparators.items()}
     if seen.simulator is not None:
-        measured["state"] = pairings.standardized_l2(seen.simulator)
+        measured["state"] = standardized_l2(seen.simulator)
     close = _close_in_time(seen)
     near = {name: nearest_rows(matrix, neighbors, close) for name, matrix in measured.items()}
     flat = z.numpy().astype(np.float64)
@@ -104,8 +113,8 @@ def latents(
         neighbors=near,
         queries=np.linspace(0, len(seen) - 1, queries + 2).round().astype(np.int64)[1:-1],
         correlations=_correlations(measured, seen),
-        agreement={name: pairings.overlap(near[name], near["state"]) for name in near} if "state" in near else {},
-        maps={"pca": pairings.pca(flat), "mds": pairings.classical_mds(next(iter(measured.values())))},
+        agreement={name: overlap(near[name], near["state"]) for name in near} if "state" in near else {},
+        maps={"pca": pca(flat), "mds": classical_mds(next(iter(measured.values())))},
         denoising=factors,
     )
 
@@ -135,3 +144,60 @@ def _correlations(measured: dict[str, Array], states: States) -> dict[str, dict[
         name: {what: rank_correlation(matrix[upper], truth[upper]) for what, truth in truths.items()}
         for name, matrix in measured.items()
     }
+
+
+def standardized_l2(states: Array) -> Array:
+    """Return Euclidean distances after dividing each coordinate by its standard deviation. Constant ones are ignored.
+
+    states: [N, S] -> [N, N].
+    """
+    spread = states.std(0)
+    moving = states[:, spread > 1e-12] / spread[spread > 1e-12]
+    return np.asarray(np.linalg.norm(moving[:, None] - moving[None], axis=-1))
+
+
+def nearest_rows(distances: Array, count: int, excluded: NDArray[np.bool_]) -> NDArray[np.int64]:
+    """Return the nearest columns [N, count] of every row, nearest first, except where `excluded` [N, N] is True."""
+    allowed = np.where(excluded, np.inf, distances)
+    if (np.isfinite(allowed).sum(1) < count).any():
+        raise ConfigError(f"not every state has {count} candidates for neighbors; collect more states or more episodes")
+    return np.argsort(allowed, axis=1, kind="stable")[:, :count]
+
+
+def overlap(one: NDArray[np.int64], other: NDArray[np.int64]) -> float:
+    """Return the mean share of common neighbors of two results [N, k] of `nearest_rows`."""
+    shared = [len(set(a) & set(b)) / len(a) for a, b in zip(one.tolist(), other.tolist(), strict=True)]
+    return float(np.mean(shared))
+
+
+def pca(latents: Array) -> tuple[Array, Array]:
+    """Return the first two principal coordinates [N, 2] and their shares of variance [2]. latents: [N, d]."""
+    centerd = latents - latents.mean(0)
+    left, scale, _ = np.linalg.svd(centerd, full_matrices=False)
+    total = (scale**2).sum()
+    share = scale[:2] ** 2 / total if total > 0 else np.zeros(2)
+    return _two_columns(left[:, :2] * scale[:2]), _padded(share)
+
+
+def classical_mds(distances: Array) -> tuple[Array, Array]:
+    """Return Torgerson's scaling of the symmetric part [N, N]: coordinates [N, 2] and shares of |eigenvalues| [2].
+
+    It is exact for points in a plane.
+    """
+    n = len(distances)
+    squared = ((distances + distances.T) / 2) ** 2
+    centring = np.eye(n) - 1 / n
+    values, vectors = np.linalg.eigh(-centring @ squared @ centring / 2)
+    order = np.argsort(values)[::-1][:2]
+    total = np.abs(values).sum()
+    top = np.clip(values[order], 0, None)
+    share = top / total if total > 0 else np.zeros(len(top))
+    return _two_columns(vectors[:, order] * np.sqrt(top)), _padded(share)
+
+
+def _two_columns(x: Array) -> Array:
+    return np.pad(x, ((0, 0), (0, max(0, 2 - x.shape[1]))))
+
+
+def _padded(share: Array) -> Array:
+    return np.pad(share, (0, max(0, 2 - len(share))))

@@ -1,0 +1,153 @@
+"""What all diagnostics share: the registry, progress, stored partial results, and writing a result to files.
+
+To add a diagnostic, add a file here with a function that returns a frozen dataclass, and register the function
+with `diagnostic`. The options in the `Args` section of its docstring become those of `pamd diagnose NAME`.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import io
+import json
+import math
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, ClassVar, Protocol, TypeVar
+
+import numpy as np
+
+from pamd import durable
+from pamd.errors import ConfigError
+from pamd.registry import Registry
+
+__all__ = ["DIAGNOSTICS", "Ledger", "Progress", "Result", "diagnostic", "quiet", "save"]
+
+Progress = Callable[[str, int, int], None]
+"""Called with the name of the task, the finished steps and the total."""
+
+
+def quiet(what: str, done: int, total: int) -> None:
+    """Do nothing: the default `Progress`."""
+
+
+class Result(Protocol):
+    """A frozen dataclass. Its fields are numbers, text, arrays, and dictionaries and sequences of them."""
+
+    __dataclass_fields__: ClassVar[dict[str, Any]]
+    kind: ClassVar[str]
+    """The name under which the diagnostic is registered."""
+
+
+DIAGNOSTICS: Registry[Callable[..., Result]] = Registry("diagnostic", "pamd.diagnostics")
+
+Compute = TypeVar("Compute", bound=Callable[..., Result])
+
+
+def diagnostic(name: str) -> Callable[[Compute], Compute]:
+    """Return a decorator that registers a function under `name`. It keeps the type of the function."""
+
+    def add(compute: Compute) -> Compute:
+        DIAGNOSTICS.register(name)(compute)
+        return compute
+
+    return add
+
+
+def save(result: Result, directory: Path, **about: Any) -> None:
+    """Write data.json, and arrays.npz if there are arrays. `about` adds fields such as the run and the checkpoint."""
+    directory.mkdir(parents=True, exist_ok=True)
+    arrays: dict[str, np.ndarray[Any, Any]] = {}
+    tree = _plain(dataclasses.asdict(result), "", arrays)
+    text = json.dumps({"kind": result.kind, **about, **tree}, indent=1, allow_nan=False)
+    if arrays:
+        buffer = io.BytesIO()
+        np.savez_compressed(buffer, allow_pickle=False, **arrays)
+        durable.replace(directory / "arrays.npz", buffer.getvalue())
+    durable.replace(directory / "data.json", (text + "\n").encode())
+
+
+def _plain(value: Any, path: str, arrays: dict[str, np.ndarray[Any, Any]]) -> Any:
+    """Convert `value` to JSON. Arrays are moved to `arrays` under their dotted path; infinity becomes null."""
+    if isinstance(value, np.ndarray):
+        arrays[path] = value
+        return {"array": path}
+    if isinstance(value, dict):
+        return {key: _plain(item, f"{path}.{key}".lstrip("."), arrays) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(item, f"{path}.{index}", arrays) for index, item in enumerate(value)]
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    return value
+
+
+class Ledger:
+    """Rows by key. The first line of the file holds the settings, so that rows of different settings are never mixed.
+
+    The file is created with the first row.
+    """
+
+    def __init__(self, path: Path | None, settings: Mapping[str, Any]) -> None:
+        self._path = path
+        self._rows: dict[str, dict[str, Any]] = {}
+        # Compare settings after a JSON round trip, so that tuples and lists are equal.
+        self._header: dict[str, Any] = json.loads(json.dumps({"settings": settings}))
+        if path is None or not path.is_file():
+            return
+        header, *rows = _whole_rows(path) or [self._header]
+        if rows:
+            self._check(header)
+            self._rows = {row["key"]: row["row"] for row in rows}
+            # Drop an incomplete last line of a killed process.
+            durable.replace(path, "".join(json.dumps(row) + "\n" for row in [header, *rows]).encode())
+        else:
+            path.unlink()
+
+    def __contains__(self, key: str) -> bool:
+        return key in self._rows
+
+    def __getitem__(self, key: str) -> dict[str, Any]:
+        return self._rows[key]
+
+    def add(self, key: str, row: dict[str, Any]) -> None:
+        """Store a row, also on disk if there is a path."""
+        self._rows[key] = row
+        if self._path is None:
+            return
+        new = [{"key": key, "row": row}] if self._path.is_file() else [self._header, {"key": key, "row": row}]
+        self._path.parent.mkdir(parents=True, exist_ok=True)
+        with self._path.open("a") as file:
+            file.write("".join(json.dumps(line) + "\n" for line in new))
+
+    def rows(self) -> list[dict[str, Any]]:
+        """Return all rows in the order in which they were added."""
+        return list(self._rows.values())
+
+    def _check(self, found: dict[str, Any]) -> None:
+        if self._header == found:
+            return
+        old, new = _leaves(found), _leaves(self._header)
+        differ = [f"{key} {old.get(key)!r} against {new[key]!r}" for key in new if old.get(key) != new[key]]
+        raise ConfigError(
+            f"{self._path} contains results of other settings ({'; '.join(differ) or 'another version'});"
+            " choose another --out, or remove it"
+        )
+
+
+def _whole_rows(path: Path) -> list[dict[str, Any]]:
+    """Return all complete lines."""
+    rows = []
+    for number, line in enumerate(path.read_bytes().split(b"\n")[:-1], start=1):
+        try:
+            rows.append(dict(json.loads(line)))
+        except (ValueError, TypeError) as error:
+            raise ConfigError(
+                f"{path}, line {number} is damaged ({error}); fix that line, or remove the file"
+            ) from None
+    return rows
+
+
+def _leaves(value: Any, name: str = "") -> dict[str, Any]:
+    """Return the leaves of nested dictionaries by their last keys."""
+    if not isinstance(value, dict):
+        return {name: value}
+    return {leaf: found for key, inner in value.items() for leaf, found in _leaves(inner, key).items()}
