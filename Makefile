@@ -10,7 +10,7 @@ help:
 	@echo "make demo       set up, then train two agents from pixels side by side (ten minutes on two cores)"
 	@echo "make test       set up, then lint, types, layers and tests (under ten minutes on two cores)"
 	@echo "make test-slow  the heavy checks"
-	@echo "make bench      measure; every row a ratio in one run"
+	@echo "make bench      run the benchmarks; most rows are ratios in one run"
 	@echo "make docs       generate the reference pages from the registries and the command line"
 	@echo "make site       build the documentation site in site/; python -m http.server -d site shows it"
 	@echo "make setup lint format type clean"
