@@ -21,8 +21,8 @@ from benchmarks.naive import NaiveAgent
 from pamd.configuration import configure, split_name
 from pamd.errors import RunError, UnknownNameError
 from pamd.measure import interleave, make_agent, make_batch
-from pamd.report.logs import read_evaluations, read_timing
 from pamd.report.statistics import Mean
+from pamd.runs.logs import read_evaluations, read_timing
 from pamd.sweep import Backend, Job, Resources, Sweep, Tracked, jobs
 from pamd.sweep.backends.base import cores
 from pamd.sweep.backends.local import Local

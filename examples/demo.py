@@ -19,8 +19,8 @@ from rich.table import Table
 
 from pamd.configuration import configure
 from pamd.report import learning_curves, load_run, page
-from pamd.report.logs import read_log
-from pamd.sweep.state import read_state
+from pamd.runs import read_progress
+from pamd.runs.logs import read_log
 from pamd.training.config import Runtime, TrainConfig, config_text, run_name
 
 # The settings of the demo: scale `cpu`, and a task on which progress is easy to see.
@@ -82,7 +82,7 @@ def start(method: str) -> subprocess.Popen[bytes]:
 def watch(processes: dict[str, subprocess.Popen[bytes]], runs: dict[str, Path], console: Console) -> None:
     """Show both runs until they end. Without a terminal, print the table every half minute."""
     began = time.monotonic()
-    first = {method: read_state(run).decisions for method, run in runs.items()}
+    first = {method: read_progress(run).decisions for method, run in runs.items()}
     with Live(console=console, refresh_per_second=1, auto_refresh=console.is_terminal) as live:
         printed = began
         while True:
@@ -101,7 +101,7 @@ def table(runs: dict[str, Path], first: dict[str, int], seconds: float) -> Table
     """Return a table of progress, time left and returns. `first` contains the decisions of each run `seconds` ago."""
     made = Table("agent", "decisions", "progress", "time left", "untrained", "newest returns")
     for method, run in runs.items():
-        done = read_state(run).decisions
+        done = read_progress(run).decisions
         first_return, *returns = [f"{row['return_mean']:.0f}" for row in read_log(run / "eval.jsonl").rows] or [""]
         bar = ProgressBar(DECISIONS, done, width=20)
         left = time_left(done, done - first[method], seconds)

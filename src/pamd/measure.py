@@ -22,16 +22,16 @@ from typing import Any
 import torch
 from torch.utils.flop_counter import FlopCounterMode
 
-from pamd import durable
+from pamd import atomic_io
 from pamd.agent import Agent
 from pamd.configuration import configure
 from pamd.distances import Distance
+from pamd.runs import RunDirectory
 from pamd.settings import override
 from pamd.table import Table
 from pamd.training.clock import Stopwatch
 from pamd.training.config import TrainConfig
 from pamd.training.loop import decide, learn
-from pamd.training.run import RunDirectory
 from pamd.training.session import Session
 from pamd.training.threads import torch_threads
 from pamd.types import Batch
@@ -169,7 +169,7 @@ def learning_session(
     runtime = replace(config.runtime, threads=threads, video="off", tensorboard=False, wandb=None)
     config = replace(override(config, settings), runtime=runtime)
     with tempfile.TemporaryDirectory(dir=directory) as runs, torch_threads(threads):
-        session = Session(RunDirectory.create(Path(runs), config), threads)
+        session = Session(RunDirectory(Path(runs)), config, threads)
         try:
             session.begin()
             clock = Stopwatch()
@@ -218,7 +218,7 @@ def write_measured(table: Table, path: Path, threads: int, repetitions: int) -> 
         "notes": list(table.notes),
     }
     path.parent.mkdir(parents=True, exist_ok=True)
-    durable.write(path, (json.dumps(content, indent=1) + "\n").encode())
+    atomic_io.write(path, (json.dumps(content, indent=1) + "\n").encode())
 
 
 def _processor() -> str:

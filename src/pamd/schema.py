@@ -40,6 +40,7 @@ __all__ = [
     "explained",
     "field_docs",
     "field_types",
+    "flatten",
     "from_json",
     "record",
     "records_in",
@@ -227,16 +228,17 @@ def differences(one: Any, other: Any) -> Iterator[tuple[str, Any, Any]]:
 
 def tree_differences(one: Mapping[str, Any], other: Mapping[str, Any]) -> Iterator[tuple[str, Any, Any]]:
     """Yield the dotted key and both values of each leaf in which two trees differ."""
-    left, right = _flat(one), _flat(other)
+    left, right = flatten(one), flatten(other)
     for key in sorted(left.keys() | right.keys()):
         if left.get(key) != right.get(key):
             yield key, left.get(key), right.get(key)
 
 
-def _flat(tree: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+def flatten(tree: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+    """Flatten a tree: {"a": {"b": 1}} becomes {"a.b": 1}."""
     flat: dict[str, Any] = {}
     for key, value in tree.items():
-        flat |= _flat(value, f"{prefix}{key}.") if isinstance(value, dict) else {prefix + key: value}
+        flat |= flatten(value, f"{prefix}{key}.") if isinstance(value, dict) else {f"{prefix}{key}": value}
     return flat
 
 

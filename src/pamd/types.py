@@ -16,7 +16,7 @@ from torch import Tensor
 from pamd.errors import DtypeError, ShapeError
 from pamd.schema import explained
 
-__all__ = ["Batch", "Budget", "Extras", "Latents", "Loss", "Measurement", "NStep", "Pairs", "Window"]
+__all__ = ["Batch", "Extras", "Latents", "Loss", "Measurement", "NStep", "Pairs", "Window"]
 
 
 @explained
@@ -121,17 +121,6 @@ def _check_shapes(owner: str, record: object, **expected_shapes: tuple[int, ...]
         shape = tuple(getattr(record, name).shape)
         if shape != expected:
             raise ShapeError(f"{owner}.{name} must be {list(expected)}, got {list(shape)}")
-
-
-class Budget(NamedTuple):
-    """The progress of a run, in the three units that every row of every log contains."""
-
-    decisions: int = 0
-    """Actions chosen by the agent. The paper calls them steps."""
-    frames: int = 0
-    """Simulator frames: a decision takes `action_repeat` of them, or fewer at the end of an episode."""
-    updates: int = 0
-    """Gradient updates."""
 
 
 class Measurement(NamedTuple):

@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 from pamd.ranks import rank_correlation
 from pamd.report.aggregate import Comparison
 from pamd.report.figure import color, page_style, plain, save_figure
-from pamd.report.logs import read_log
 from pamd.report.statistics import Estimate
+from pamd.runs.logs import read_log
 from pamd.table import Table, Value
 
 __all__ = ["INSTRUMENTS", "Instrument", "Measured", "instrument_figure", "instrument_table", "measure"]

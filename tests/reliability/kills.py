@@ -20,8 +20,8 @@ from tests.reliability.process import HANGS_SECONDS, Process, warm_up
 from tests.reliability.runs import CHECKPOINT_EVERY, DECISIONS, SCENARIOS, Scenario, differing, only_run, products
 
 from pamd.errors import RunError
+from pamd.runs.checkpoints import list_checkpoints
 from pamd.table import Table
-from pamd.training import checkpoint
 
 __all__ = ["KINDS", "Kind", "kills"]
 
@@ -227,7 +227,7 @@ def _resume(runs: Path) -> list[str] | None:
 
 def _newest(runs: Path) -> int:
     """Return the decision of the newest checkpoint, or 0 if there is none."""
-    found = [path for place in runs.glob("*/checkpoints") for path in checkpoint.all_in(place)]
+    found = [path for place in runs.glob("*/checkpoints") for path in list_checkpoints(place)]
     return int(found[0].name) if found else 0
 
 

@@ -17,9 +17,11 @@ from safetensors.torch import save
 from tests.reliability.inputs import JSON, as_json, changed_trees, damaged
 from tests.reliability.runner import amounts, feed
 
-from pamd.sweep.state import read_state
+from pamd.runs import read_progress, read_status
+from pamd.runs.checkpoints import list_checkpoints
+from pamd.runs.logs import Logs
 from pamd.training import RunDirectory, checkpoint, export_run, load
-from pamd.training.log import Logs
+from pamd.training.config import read_config
 from pamd.training.session import Session
 
 pytestmark = pytest.mark.reliability
@@ -31,7 +33,7 @@ def copied(run: Path, tmp_path: Path) -> Path:
 
 
 def newest(run: Path) -> Path:
-    return checkpoint.all_in(run / "checkpoints")[0]
+    return list_checkpoints(run / "checkpoints")[0]
 
 
 def rewrite(place: Path, name: str, data: bytes) -> None:
@@ -47,7 +49,7 @@ def _other(name: str) -> str:
 
 @amounts
 def test_states(amount: int, run: Path, copied: Path, tmp_path: Path) -> None:
-    session = Session(RunDirectory.open(copied), 1)
+    session = Session(RunDirectory.open(copied), read_config(copied / "config.json"), 1)
     place, fresh = newest(copied), tmp_path / "fresh"
     shutil.copytree(copied / "replay", fresh)
 
@@ -107,7 +109,7 @@ def changed_tensors(draw: st.DrawFn, tensors: dict[str, torch.Tensor]) -> bytes:
 
 @amounts
 def test_tensors(amount: int, copied: Path) -> None:
-    place, session = newest(copied), Session(RunDirectory.open(copied), 1)
+    place, session = newest(copied), Session(RunDirectory.open(copied), read_config(copied / "config.json"), 1)
     tensors = load_tensors((place / "tensors.safetensors").read_bytes())
 
     def target(data: bytes) -> None:
@@ -153,9 +155,9 @@ def test_status_files(amount: int, copied: Path) -> None:
         status, log = given
         (copied / "status.json").write_bytes(status)
         (copied / "eval.jsonl").write_bytes(log)
-        opened.status()
-        assert opened.finished in (True, False)
-        seen = read_state(copied)
+        read_status(copied)
+        assert opened.finished(40) in (True, False)
+        seen = read_progress(copied)
         assert seen.decisions >= 0
         assert f"{0.0 if seen.last_return is None else seen.last_return:.1f}"
 
@@ -170,7 +172,7 @@ def test_status_files(amount: int, copied: Path) -> None:
 @amounts
 def test_logs_of_a_resume(amount: int, copied: Path) -> None:
     """A log that is not what the checkpoint says is refused; what was written after the checkpoint is cut off."""
-    opened, state = RunDirectory.open(copied), json.loads((newest(copied) / "state.json").read_text())["logs"]
+    state = json.loads((newest(copied) / "state.json").read_text())["logs"]
     contents = {name: (copied / f"{name}.jsonl").read_bytes() for name in state}
 
     def target(given: tuple[str, bytes]) -> None:
@@ -178,7 +180,7 @@ def test_logs_of_a_resume(amount: int, copied: Path) -> None:
         for other, content in contents.items():
             (copied / f"{other}.jsonl").write_bytes(content)
         (copied / f"{name}.jsonl").write_bytes(data)
-        Logs(opened).restore(state)
+        Logs(copied).restore(state)
         assert (copied / f"{name}.jsonl").read_bytes() == contents[name]
 
     inputs = st.sampled_from(sorted(contents)).flatmap(

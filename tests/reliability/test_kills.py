@@ -31,12 +31,12 @@ for i, rename in enumerate((os.rename, os.replace, os.rename)):
 WRITES = """
 import sys
 from pathlib import Path
-from pamd import durable
+from pamd import atomic_io
 from tests.reliability.faults import Fault, install
 install(Fault("write", 2))
 for i in range(3):
     try:
-        durable.write(Path(sys.argv[1]) / str(i), b"0123456789")
+        atomic_io.write(Path(sys.argv[1]) / str(i), b"0123456789")
     except OSError as error:
         print(error.errno)
 """

@@ -93,13 +93,3 @@ def test_many_methods_are_counted_instead_of_named(tmp_path: Path) -> None:
         write_run(tmp_path, f"method-{index}", 0)
     names = entries(tmp_path)["Compared"].split(" on ")[0]
     assert names == "method-0, method-1, method-2, method-3, method-4 and 3 more"
-
-
-def test_a_repaired_run_says_so(tmp_path: Path) -> None:
-    repaired, damaged = write_run(tmp_path), write_run(tmp_path, seed=1)
-    row = {"file": "eval.jsonl", "dropped_rows": [2, 5], "dropped_bytes": 80, "pamd": "0.2.0", "time": 1.0}
-    (repaired / "repairs.jsonl").write_text(json.dumps(row) + "\n")
-    (damaged / "repairs.jsonl").write_text("{\n")
-    text = about(compared(tmp_path), NOW)
-    assert f"{repaired.name}: a repair dropped 2 damaged rows of eval.jsonl (see repairs.jsonl)." in text
-    assert f"{damaged.name}: a repair dropped rows of its logs, but the record is incomplete" in text

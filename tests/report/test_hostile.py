@@ -16,7 +16,8 @@ import pytest
 from tests.report.runs import write_run
 
 from pamd.report import page
-from pamd.report.text import file_name, printable
+from pamd.report.text import file_name
+from pamd.runs.files import printable
 from pamd.table import Table
 
 NAMES = [
@@ -99,7 +100,7 @@ def test_every_name_is_on_the_page_as_text(written: Path) -> None:
         shown = html.escape(printable(name))
         assert re.search(f"<td class=(text|name)>{re.escape(shown)}</td>", text)  # in a diagnostic's table
         assert f"<figcaption>{shown}</figcaption>" in text
-        assert f"{html.escape(printable(repr(name)))}; this version reads layouts" in text  # as an unreadable run
+        assert f"{html.escape(printable(repr(name)))}; this version reads layout" in text  # as an unreadable run
     assert not [character for character in text if not character.isprintable() and character != "\n"]
 
 

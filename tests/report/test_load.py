@@ -14,7 +14,7 @@ from tests.report.runs import DEMO, PAMD, write_first_layout, write_run
 
 from pamd.errors import RunError
 from pamd.report.load import load_run, load_runs
-from pamd.report.run import display_name
+from pamd.runs.identity import method_label
 
 
 def test_the_committed_runs_are_found_below_their_directory() -> None:
@@ -167,7 +167,7 @@ def test_a_row_that_is_no_evaluation_is_named_with_its_line(tmp_path: Path, row:
     ],
 )
 def test_a_run_is_called_by_its_method_and_a_learner_other_than_sac(learner: str, method: str, name: str) -> None:
-    assert display_name({"learner": {"name": learner}, "method": {"name": method}}) == name
+    assert method_label(learner, method) == name
 
 
 def test_the_first_layout_is_read_in_the_shape_of_the_present_one(tmp_path: Path) -> None:
@@ -190,7 +190,7 @@ def test_the_frames_of_an_episode_s_short_last_decision_do_not_change_the_action
 
 def test_a_layout_of_a_later_version_is_refused_with_the_version_that_wrote_it(tmp_path: Path) -> None:
     run = write_run(tmp_path, layout=3)
-    with pytest.raises(RunError, match=r"config\.json has layout 3 \(pamd 0\.0\.0 wrote it\).*layouts 1 and 2"):
+    with pytest.raises(RunError, match=r"config\.json has layout 3 \(pamd 0\.0\.0 wrote it\).*reads layout 2"):
         load_run(run)
 
 

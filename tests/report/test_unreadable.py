@@ -19,10 +19,10 @@ from pamd.config import to_tree
 from pamd.configuration import configure
 from pamd.envs.distractors import DistractorConfig
 from pamd.errors import RunError
-from pamd.identity import tree_identity
 from pamd.report import page
 from pamd.report.load import load_run, load_runs, read_runs
 from pamd.report.sections import provenance
+from pamd.runs.identity import tree_identity
 from pamd.training import checkpoint
 from pamd.training import config as training
 
@@ -43,7 +43,7 @@ def run(tmp_path: Path) -> Path:
     row = {"decisions": 40, "frames": 80, "updates": 20, "returns": [1.0]}
     (run / "eval.jsonl").write_text(json.dumps(row) + "\n")
     for decisions in (30, 40):
-        state = {"config": training.identity(config), "budget": {"decisions": decisions}}
+        state = {"config": tree_identity(to_tree(config)), "budget": {"decisions": decisions}}
         checkpoint.write(run / "checkpoints", decisions, {}, state)
     return run
 
@@ -211,7 +211,7 @@ def test_published_results_are_told_apart_by_the_digest_in_their_names() -> None
 
 def test_the_identity_of_a_config_is_what_a_checkpoint_holds() -> None:
     config = configure("toy", scale="smoke", distractor=DistractorConfig("noise", source="noise"))
-    assert tree_identity(json.loads(training.config_text(config))) == training.identity(config)
+    assert tree_identity(json.loads(training.config_text(config))) == tree_identity(to_tree(config))
     tree = to_tree(config)
     tree["env"]["distractor"] |= {"train": ["a" * 64], "videos": "/somewhere"}
     assert tree_identity(tree)["env"]["distractor"]["videos"] is None

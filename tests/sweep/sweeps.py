@@ -10,8 +10,8 @@ from pathlib import Path
 
 from tests.training.runs import toy
 
+from pamd.runs import read_progress
 from pamd.sweep import Job, Tracked, jobs
-from pamd.sweep.state import read_state
 
 
 def toys(runs: Path, seeds: Sequence[int], decisions: int = 60, method: str = "simsr+pamd") -> list[Job]:
@@ -46,6 +46,6 @@ class Killer:
     def __call__(self, runs: Sequence[Tracked]) -> None:
         if self.killed or not any((self._victim / "checkpoints").glob("0*")):
             return
-        if read_state(self._victim).state == "running":
+        if read_progress(self._victim).state == "running":
             self.killed.append(json.loads((self._victim / "status.json").read_text())["pid"])
             os.kill(self.killed[0], signal.SIGKILL)

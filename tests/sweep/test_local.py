@@ -16,7 +16,8 @@ from tests.training.runs import products
 
 from pamd.cli.main import main
 from pamd.sweep import BACKENDS, Resources, Sweep
-from pamd.training import RunDirectory, train
+from pamd.training import train
+from pamd.training.config import read_config
 
 LOCAL = Resources(workers=2, threads=1)
 
@@ -75,7 +76,7 @@ def test_ctrl_c_and_a_killed_driver_lose_nothing_and_repeat_nothing(tmp_path: Pa
     assert "2 of 2 runs finished (1 before this command)" in said
     assert {path: path.stat().st_mtime_ns for path in finished.rglob("*") if path.is_file()} == before
     for run in sorted(runs.glob("toy_*")):
-        assert products(run) == products(train(RunDirectory.open(run).config, tmp_path / "straight"))
+        assert products(run) == products(train(read_config(run / "config.json"), tmp_path / "straight"))
 
 
 def test_one_failing_run_does_not_stop_the_others(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

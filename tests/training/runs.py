@@ -11,7 +11,8 @@ from typing import Any
 
 from pamd.config import from_json, to_json
 from pamd.configuration import configure
-from pamd.training import Runtime, TrainConfig, train
+from pamd.training import Runtime, TrainConfig, run_name, train
+from pamd.training.config import config_text
 
 QUIET = Runtime(device="cpu", threads=1, video="off", tensorboard=False)
 
@@ -22,6 +23,14 @@ def toy(method: str = "simsr+pamd", **fields: Any) -> TrainConfig:
     small = {"decisions": 60, "evaluate_every": 30, "checkpoint_every": 10, "runtime": QUIET, **fields}
     config = configure("toy", method, scale="smoke", settings=settings, **small)
     return dataclasses.replace(config, log_every=5)
+
+
+def started(root: Path, config: TrainConfig) -> Path:
+    """The directory of a run that was killed before it wrote anything but its config."""
+    run = root / run_name(config)
+    run.mkdir(parents=True)
+    (run / "config.json").write_text(config_text(config))
+    return run
 
 
 def products(run: Path) -> dict[str, bytes]:

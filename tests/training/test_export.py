@@ -20,10 +20,10 @@ import pamd
 from pamd.cli.main import main
 from pamd.envs.distractors.config import ClipRef
 from pamd.errors import CheckpointError, ConfigError, HubError, ReplayError, ResourceError, RunError
+from pamd.runs import Budget
 from pamd.training import Runtime, export_run, hub
 from pamd.training.card import CardFacts, model_card
 from pamd.training.export import _portable_config, _videos
-from pamd.types import Budget
 
 RECORDED = Runtime(device="cpu", threads=1, video="all", tensorboard=False, wandb=None)
 
@@ -182,7 +182,7 @@ def test_a_failed_write_leaves_nothing(run: Path, tmp_path: Path, monkeypatch: p
         if path.name == "model.safetensors":
             raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("pamd.durable.write", full)
+    monkeypatch.setattr("pamd.atomic_io.write", full)
     with pytest.raises(ResourceError, match="No space left"):
         export_run(run, tmp_path / "out")
     assert not list(tmp_path.iterdir())

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from tests.training.runs import QUIET, products, toy
+from tests.training.runs import QUIET, products, started, toy
 
 import pamd
 from pamd.errors import CheckpointError, ConfigError, DtypeError, ResourceError, ShapeError
@@ -26,7 +26,7 @@ def test_an_extended_run_is_the_longer_run(storage: str, tmp_path: Path) -> None
     short = train(toy(decisions=60, storage=storage), tmp_path / "extended")
     assert resume(short, decisions=90) == short
     assert products(short) == straight
-    assert RunDirectory.open(short).config.decisions == 90
+    assert RunDirectory.open(short).config_tree()["decisions"] == 90
 
 
 def test_the_same_command_with_a_larger_budget_extends(tmp_path: Path) -> None:
@@ -64,7 +64,7 @@ def test_a_refused_extension_changes_nothing(tmp_path: Path) -> None:
 
 
 def test_a_larger_budget_that_is_there_already_is_said(tmp_path: Path) -> None:
-    run = RunDirectory.create(tmp_path, toy(decisions=90))
+    run = started(tmp_path, toy(decisions=90))
     messages: list[str] = []
 
     class Listener:
@@ -76,7 +76,7 @@ def test_a_larger_budget_that_is_there_already_is_said(tmp_path: Path) -> None:
 
     train(toy(decisions=60), tmp_path, Listener())
     assert any("larger budget and continues to 90 decisions" in message for message in messages)
-    assert json.loads((run.path / "status.json").read_text())["decisions"] == 90
+    assert json.loads((run / "status.json").read_text())["decisions"] == 90
 
 
 @pytest.mark.parametrize("error", [MemoryError("no memory"), KeyboardInterrupt()])
@@ -123,7 +123,7 @@ def test_a_loaded_agent_acts_as_the_run_did(tmp_path: Path) -> None:
 
 
 def test_what_cannot_be_loaded_is_named(tmp_path: Path) -> None:
-    run = RunDirectory.create(tmp_path, toy()).path
+    run = started(tmp_path, toy())
     with pytest.raises(CheckpointError, match="has no complete checkpoint"):
         load(run)
 

@@ -9,16 +9,16 @@ from typing import Any
 
 import pytest
 import torch
-from tests.training.runs import QUIET, products, toy
+from tests.training.runs import QUIET, products, started, toy
 
-from pamd import durable
+from pamd import atomic_io
 from pamd.agent import Agent
 from pamd.config import override
 from pamd.configuration import configure
 from pamd.errors import ConfigError, DivergenceError, PamdError, ResourceError, RunError, UnknownNameError
 from pamd.replay import Replay
 from pamd.training import RunDirectory, train
-from pamd.training.config import run_name
+from pamd.training.config import read_config, run_name
 
 
 def rows(path: Path) -> list[dict[str, Any]]:
@@ -49,7 +49,7 @@ def test_what_a_run_directory_holds(tmp_path: Path) -> None:
     # A diagnostic opens the replay without an agent.
     replay = Replay.open(run / "replay", read_only=True)
     assert len(replay) == 60
-    assert RunDirectory.open(run).config == config
+    assert read_config(run / "config.json") == config
 
 
 def test_frames_count_the_simulator(tmp_path: Path) -> None:
@@ -136,7 +136,7 @@ def test_a_directory_of_another_config_is_refused(tmp_path: Path) -> None:
 
 
 def test_two_processes_do_not_share_a_run(tmp_path: Path) -> None:
-    held = RunDirectory.create(tmp_path, toy())
+    held = RunDirectory.open(started(tmp_path, toy()))
     with held.locked(), pytest.raises(RunError, match="in use"):
         train(toy(), tmp_path)
 
@@ -144,7 +144,7 @@ def test_two_processes_do_not_share_a_run(tmp_path: Path) -> None:
 def test_a_full_disk_is_an_error_that_leaves_the_last_checkpoint(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    plain, calls = durable.write, [0]
+    plain, calls = atomic_io.write, [0]
 
     def full(path: Path, data: bytes) -> None:
         if path.name == "state.json" and path.parent.name.startswith(".writing"):
@@ -153,7 +153,7 @@ def test_a_full_disk_is_an_error_that_leaves_the_last_checkpoint(
             raise OSError(28, "No space left on device")
         plain(path, data)
 
-    monkeypatch.setattr(durable, "write", full)
+    monkeypatch.setattr(atomic_io, "write", full)
     with pytest.raises(ResourceError, match="No space left"):
         train(toy(), tmp_path)
     (run,) = tmp_path.iterdir()

@@ -95,11 +95,11 @@ setattr(owner, name, deadly)
     ("owner", "function", "call"),
     [
         ("pamd.replay.files:Manifest", "save", 4),
-        ("pamd.durable", "write", 17),
-        pytest.param("pamd.durable", "sync_directory", 9, marks=pytest.mark.slow),
+        ("pamd.atomic_io", "write", 17),
+        pytest.param("pamd.atomic_io", "sync_directory", 9, marks=pytest.mark.slow),
         pytest.param("pamd.agent.agent:Agent", "act", 25, marks=pytest.mark.slow),
-        ("pamd.training.log:Logs", "write", 9),
-        pytest.param("pamd.training.log:Logs", "state", 4, marks=pytest.mark.slow),
+        ("pamd.runs.logs:Logs", "write", 9),
+        pytest.param("pamd.runs.logs:Logs", "state", 4, marks=pytest.mark.slow),
     ],
 )
 def test_killed_where_a_clock_may_miss(tmp_path: Path, owner: str, function: str, call: int) -> None:

@@ -13,10 +13,10 @@ from tests.training.runs import toy
 import pamd
 from pamd.config import Part, to_tree
 from pamd.configuration import RunOptions, configure
-from pamd.errors import ConfigError
-from pamd.identity import identity_digest, tree_identity
+from pamd.errors import ConfigError, RunError
 from pamd.methods import names
-from pamd.training.config import config_text, identity, parse_config, run_name
+from pamd.runs.identity import LAYOUT, identity_digest, tree_identity
+from pamd.training.config import config_text, parse_config, read_config, run_name
 
 METHODS = ["sac", "drqv2", "drqv2:simsr+pamd", *(name for name in names() if name != "none")]
 
@@ -66,7 +66,7 @@ def _other(value: Any) -> Any:
 @pytest.mark.parametrize("name", ["simsr+pamd", "drqv2:dbc-det+pamd-block", "mico"])
 def test_another_value_of_any_field_is_another_run(name: str) -> None:
     """The hash is over all of them, so a default that changes in the code changes the name of the run."""
-    tree = identity(configure("toy", name))
+    tree = tree_identity(to_tree(configure("toy", name)))
     text = json.dumps(tree, sort_keys=True)
     for path, value in flat(tree).items():
         changed = json.loads(text)
@@ -189,10 +189,13 @@ def test_one_discount_for_both() -> None:
 
 def test_a_config_of_another_layout_is_refused_with_the_version_that_wrote_it(tmp_path: Path) -> None:
     tree = json.loads(config_text(toy()))
-    with pytest.raises(ConfigError, match=r"config layout 1, written by pamd 0.1.0; this version reads layout 2"):
-        parse_config({k: v for k, v in tree.items() if k not in ("layout", "pamd")}, "it")
-    with pytest.raises(ConfigError, match=r"config layout 3, written by pamd 9.9; this version reads layout 2"):
-        parse_config({**tree, "layout": 3, "pamd": "9.9"}, "it")
+    for changes, says in (
+        ({"layout": 1}, "layout 1"),
+        ({"layout": 99, "pamd": "9.9"}, r"layout 99 \(pamd 9.9 wrote it\)"),
+    ):
+        (tmp_path / "config.json").write_text(json.dumps({**tree, **changes}))
+        with pytest.raises(RunError, match=rf"config.json has {says}.*; this version reads layout {LAYOUT}"):
+            read_config(tmp_path / "config.json")
 
 
 def test_every_option_says_what_it_does() -> None:

@@ -11,8 +11,8 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
+from pamd.runs import Progress, read_progress
 from pamd.sweep import Tracked
-from pamd.sweep.state import RunState, read_state
 
 __all__ = ["Board", "duration"]
 
@@ -32,7 +32,7 @@ class Board:
         self._shown = 0.0
         self._began: dict[str, tuple[float, int]] = {}
         """The first observed (time, decisions) of each run, and of all runs together."""
-        self._known: dict[tuple[str, str], RunState] = {}
+        self._known: dict[tuple[str, str], Progress] = {}
         """The states of runs that are not running. Their files are read only once."""
 
     def __enter__(self) -> Board:
@@ -58,7 +58,7 @@ class Board:
         elif run.state == "running":
             self.say(f"{name}: started{again}")
         else:
-            last = read_state(run.job.path).last_return
+            last = read_progress(run.job.path).last_return
             result = f", return {last:.1f}" if last is not None and run.state == "finished" else ""
             self.say(f"{name}: {run.state}{result}" + (f": {run.error}" if run.error else ""))
 
@@ -107,12 +107,12 @@ class Board:
         )
         return f"{text}; {left} left in total" if left else text
 
-    def _read(self, run: Tracked) -> RunState:
+    def _read(self, run: Tracked) -> Progress:
         if run.state == "running":
-            return read_state(run.job.path)
+            return read_progress(run.job.path)
         key = (run.job.name, run.state)
         if key not in self._known:
-            self._known[key] = read_state(run.job.path)
+            self._known[key] = read_progress(run.job.path)
         return self._known[key]
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from rich.console import Console
 
-from pamd.durable import check_directory
+from pamd.atomic_io import check_directory
 from pamd.errors import ResourceError
 
 __all__ = ["doctor"]

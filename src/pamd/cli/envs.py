@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from pamd.atomic_io import check_directory
 from pamd.cli.console import print_text
 from pamd.cli.signature import Metavar
-from pamd.durable import check_directory
 from pamd.errors import ConfigError
 
 if TYPE_CHECKING:

@@ -33,7 +33,7 @@ COMMANDS = {
     "list": ("pamd.cli.list", "show", "list methods, tasks, distances, experiments and more"),
     "envs": ("pamd.cli.envs", "envs", "preview a task: an image and a video of the observations"),
     "export": ("pamd.cli.export", "export", "export a trained agent: weights, config, model card"),
-    "verify": ("pamd.cli.verify", "verify", "check all files of runs; --repair applies safe fixes"),
+    "verify": ("pamd.cli.verify", "verify", "check all files of runs for damage"),
     "bench": ("pamd.cli.bench", "bench", "measure decisions per second and memory on this machine"),
     "doctor": ("pamd.cli.doctor", "doctor", "check this installation and suggest fixes"),
 }

@@ -30,6 +30,11 @@ RENAMED = {
     "artefact-only": "report-only",
 }
 """Option names of earlier versions and other packages, and their names here. They are used to suggest corrections."""
+REMOVED = {
+    "verify --repair": "`pamd resume RUN` cleans up after a kill by itself; restore a damaged file from a copy, or"
+    " train the run again",
+}
+"""Options of earlier versions that have no successor, and what to do instead."""
 
 
 class Parser(argparse.ArgumentParser):
@@ -129,6 +134,8 @@ def _check_flags(reader: Parser, options: Sequence[Option], words: Sequence[str]
         flag = word.partition("=")[0]
         if not re.match(r"--?[A-Za-z]", flag) or flag in (*flags, *hidden, "-h"):
             continue
+        if removed := REMOVED.get(f"{reader.command} {flag}"):
+            raise ConfigError(f"{reader.command}: {flag} was removed: {removed}")
         new, near = f"--{RENAMED.get(flag[2:])}", nearest(flag[2:], [known[2:] for known in flags])
         if new in flags:
             raise ConfigError(f"{reader.command}: unknown option {flag}; use {new}")

@@ -5,12 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 
 from pamd import published
+from pamd.atomic_io import check_directory
 from pamd.cli.console import print_text
-from pamd.durable import check_directory
 from pamd.report import page
 from pamd.report.aggregate import compare_found
 from pamd.report.load import read_runs
-from pamd.report.text import printable
+from pamd.runs.files import printable
 
 __all__ = ["report"]
 

@@ -9,19 +9,19 @@ from typing import Any, Literal
 
 import numpy as np
 
-from pamd import durable, published
+from pamd import atomic_io, published
+from pamd.atomic_io import check_directory
 from pamd.cli.console import print_text
 from pamd.cli.sweep import Execution, plan_jobs, print_plan, print_summary, run_jobs
 from pamd.configuration import Storage
-from pamd.durable import check_directory
 from pamd.errors import ConfigError, NoRunsError, UnknownNameError
 from pamd.experiments import EXPERIMENTS, SCALES, Experiment
 from pamd.report import page, results
 from pamd.report.aggregate import Comparison, compare_found
 from pamd.report.diagnostics import draw
 from pamd.report.load import read_runs
+from pamd.runs import read_progress
 from pamd.sweep import Job
-from pamd.sweep.state import read_state
 from pamd.training.threads import available_threads
 
 __all__ = ["reproduce", "write_artifact"]
@@ -112,7 +112,7 @@ def _write(
 ) -> None:
     """Write the artifact of the existing runs and print its table."""
     existing = [(job.label, job.path) for job in planned if (job.path / "config.json").is_file()]
-    if not any(read_state(path).last_return is not None for _, path in existing):
+    if not any(read_progress(path).last_return is not None for _, path in existing):
         raise NoRunsError(
             f"no run of {experiment.name} at scale {scale} has been evaluated in {planned[0].runs}:"
             " there is nothing to report"
@@ -140,7 +140,7 @@ def write_artifact(
     unreadable = {one.name: one.reason for one in comparison.unreadable}
     rows = results.records(comparison)
     content = {"experiment": experiment.name, "scale": scale, **about, "rows": rows, "unreadable": unreadable}
-    durable.replace(out / "results.json", (json.dumps(content, indent=1) + "\n").encode())
+    atomic_io.replace(out / "results.json", (json.dumps(content, indent=1) + "\n").encode())
     return comparison
 
 

@@ -8,12 +8,12 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
+from pamd.atomic_io import check_directory
 from pamd.cli.board import Board, duration
 from pamd.cli.console import print_text
 from pamd.cli.signature import Without
 from pamd.cli.train import RUN_GROUPS, Settings
 from pamd.configuration import RunOptions, configure
-from pamd.durable import check_directory
 from pamd.envs import EnvConfig
 from pamd.envs.task import make_task
 from pamd.errors import ConfigError, ResourceError

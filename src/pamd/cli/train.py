@@ -6,7 +6,7 @@ import dataclasses
 import json
 import sys
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 from pamd.cli.clips import prepare_clips
 from pamd.cli.display import Display
@@ -102,14 +102,12 @@ def resume(
         device: cpu, cuda or auto (default: the run's)
         threads: CPU threads of torch (default: the run's)
     """
+    from pamd.runs import RunDirectory
     from pamd.training import loop
-    from pamd.training.run import RunDirectory
 
-    config = RunDirectory.open(run).config
-    given: dict[str, Any] = {
-        name: value for name, value in (("device", device), ("threads", threads)) if value is not None
-    }
-    runtime = dataclasses.replace(config.runtime, **given)
+    config = read_config(RunDirectory.open(run).path / "config.json")
+    chosen = {name: value for name, value in (("device", device), ("threads", threads)) if value is not None}
+    runtime = dataclasses.replace(config.runtime, **chosen)  # type: ignore[arg-type]
     with Display() as display:
         prepare_clips(config, display.say)
         loop.resume(run, runtime, display, decisions=decisions)

@@ -16,7 +16,7 @@ from typing import Any, ClassVar, Protocol, TypeVar
 
 import numpy as np
 
-from pamd import durable
+from pamd import atomic_io
 from pamd.errors import ConfigError
 from pamd.registry import Registry
 
@@ -62,8 +62,8 @@ def save(result: Result, directory: Path, **about: Any) -> None:
     if arrays:
         buffer = io.BytesIO()
         np.savez_compressed(buffer, allow_pickle=False, **arrays)
-        durable.replace(directory / "arrays.npz", buffer.getvalue())
-    durable.replace(directory / "data.json", (text + "\n").encode())
+        atomic_io.replace(directory / "arrays.npz", buffer.getvalue())
+    atomic_io.replace(directory / "data.json", (text + "\n").encode())
 
 
 def _plain(value: Any, path: str, arrays: dict[str, np.ndarray[Any, Any]]) -> Any:
@@ -98,7 +98,7 @@ class Ledger:
             self._check(header)
             self._rows = {row["key"]: row["row"] for row in rows}
             # Drop an incomplete last line of a killed process.
-            durable.replace(path, "".join(json.dumps(row) + "\n" for row in [header, *rows]).encode())
+            atomic_io.replace(path, "".join(json.dumps(row) + "\n" for row in [header, *rows]).encode())
         else:
             path.unlink()
 

@@ -18,7 +18,7 @@ from typing import Any, NamedTuple, TypeVar
 
 from numpy.typing import NDArray
 
-from pamd import durable
+from pamd import atomic_io
 from pamd.config import build, to_json
 from pamd.errors import ConfigError, PamdError, ReplayError, ResourceError
 from pamd.replay.layout import DTYPES, Column, Layout
@@ -97,7 +97,7 @@ class Manifest:
 
     def save(self, directory: Path) -> None:
         with convert_os_errors(directory):
-            durable.replace(directory / MANIFEST, (to_json(self) + "\n").encode())
+            atomic_io.replace(directory / MANIFEST, (to_json(self) + "\n").encode())
 
     @staticmethod
     def load(directory: Path) -> Manifest:
@@ -106,7 +106,7 @@ class Manifest:
             raise ReplayError(f"{directory} contains no replay: {MANIFEST} is missing")
         try:
             with convert_os_errors(directory):
-                data = json.loads(durable.read(path))
+                data = json.loads(atomic_io.read(path))
         except (ValueError, RecursionError) as error:
             raise ReplayError(f"{path} is not valid JSON: {error}") from None
         version = data.get("version") if isinstance(data, dict) else None
@@ -137,13 +137,13 @@ def create(directory: Path, layout: Layout) -> None:
             (directory / name).unlink(missing_ok=True)
         try:
             for column in layout.columns.values():
-                with durable.open_file(directory / column.file, "wb") as file:
+                with atomic_io.open_file(directory / column.file, "wb") as file:
                     file.truncate(layout.slots * column.row_bytes)
         except OSError:
             for column in layout.columns.values():
                 (directory / column.file).unlink(missing_ok=True)
             raise
-        durable.sync_directory(directory)
+        atomic_io.sync_directory(directory)
 
 
 def check(directory: Path, manifest: Manifest) -> None:
@@ -171,7 +171,7 @@ class Piece(NamedTuple):
 
 def write(directory: Path, column: Column, pieces: Iterable[Piece], slots: int) -> None:
     """Write the pieces durably to the column's file."""
-    with convert_os_errors(directory), durable.open_file(directory / column.file, "r+b") as file:
+    with convert_os_errors(directory), atomic_io.open_file(directory / column.file, "r+b") as file:
         for at, rows in _locate(pieces, slots):
             file.seek(at * column.row_bytes)
             file.write(rows)
@@ -181,7 +181,7 @@ def write(directory: Path, column: Column, pieces: Iterable[Piece], slots: int) 
 
 def read(directory: Path, column: Column, pieces: Iterable[Piece], slots: int) -> None:
     """Read the pieces from the column's file. Each piece is filled before the next one is requested."""
-    with convert_os_errors(directory), durable.open_file(directory / column.file, "rb") as file:
+    with convert_os_errors(directory), atomic_io.open_file(directory / column.file, "rb") as file:
         for at, rows in _locate(pieces, slots):
             file.seek(at * column.row_bytes)
             got = file.readinto(rows)  # type: ignore[attr-defined]

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pamd import durable
+from pamd import atomic_io
 from pamd.replay import files
 from pamd.replay.layout import Layout
 from pamd.replay.ring import Counters
@@ -84,7 +84,7 @@ class MappedFrames(Frames):
         with files.convert_os_errors(directory):
             # A view as a plain array: np.memmap itself adds overhead to every operation.
             shape = (layout.slots, *column.row_shape)
-            with durable.open_file(path, "rb") as file:
+            with atomic_io.open_file(path, "rb") as file:
                 self._rows = np.asarray(np.memmap(file, column.dtype, "r", shape=shape))
             self._handle = os.open(path, (os.O_RDONLY if read_only else os.O_RDWR) | os.O_NOFOLLOW)
         weakref.finalize(self, os.close, self._handle)

@@ -10,7 +10,7 @@ import dataclasses
 import os
 from pathlib import Path
 
-from pamd import durable
+from pamd import atomic_io
 from pamd.errors import ReplayError
 from pamd.replay.files import Manifest, check, convert_os_errors
 from pamd.replay.layout import Layout
@@ -50,6 +50,6 @@ def _grown(manifest: Manifest, capacity: int, directory: Path) -> Layout:
 def _resize(directory: Path, layout: Layout) -> None:
     with convert_os_errors(directory):
         for column in layout.columns.values():
-            with durable.open_file(directory / column.file, "r+b") as file:
+            with atomic_io.open_file(directory / column.file, "r+b") as file:
                 file.truncate(layout.slots * column.row_bytes)
                 os.fsync(file.fileno())

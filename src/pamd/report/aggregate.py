@@ -18,9 +18,10 @@ from numpy.typing import NDArray
 from pamd.errors import RunError
 from pamd.report.differences import differing
 from pamd.report.load import Found
-from pamd.report.run import Run, Unreadable
+from pamd.report.run import Run
 from pamd.report.settings import Column, Setting, columns_of, settings_of
 from pamd.report.statistics import Mean
+from pamd.runs import Unreadable
 
 __all__ = ["Cell", "Comparison", "compare", "compare_found"]
 

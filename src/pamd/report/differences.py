@@ -6,6 +6,8 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from pamd.schema import flatten
+
 __all__ = ["canonical", "differing", "make_labels"]
 
 _SHOWN = 3
@@ -42,12 +44,7 @@ def make_labels(names: Sequence[str], records: Sequence[Mapping[str, Any]]) -> l
     return labels
 
 
-def _flat(record: Mapping[str, Any], prefix: str = "") -> dict[str, str]:
-    """Flatten a record: {"a": {"b": 1}} becomes {"a.b": "1"}."""
-    flat: dict[str, str] = {}
-    for key, value in record.items():
-        if isinstance(value, Mapping):
-            flat |= _flat(value, f"{prefix}{key}.")
-        else:
-            flat[f"{prefix}{key}"] = value if isinstance(value, str) else json.dumps(value)
-    return flat
+def _flat(record: Mapping[str, Any]) -> dict[str, str]:
+    """Flatten a record to text: {"a": {"b": 1}} becomes {"a.b": "1"}."""
+    leaves = flatten(record)
+    return {key: value if isinstance(value, str) else json.dumps(value) for key, value in leaves.items()}

@@ -6,11 +6,10 @@ from collections.abc import Mapping
 from typing import Any
 
 from pamd.errors import RunError
-from pamd.report.text import printable
+from pamd.runs.files import printable
+from pamd.runs.identity import LAYOUT, check_layout
 
-__all__ = ["LAYOUT", "from_layout_1", "parse_config"]
-
-LAYOUT = 2
+__all__ = ["from_layout_1", "parse_config"]
 
 _SHARED = {
     "seed": int, "decisions": int, "env": dict, "env.task": str, "method": dict, "method.name": str,
@@ -39,12 +38,10 @@ def parse_config(config: Any, what: str) -> dict[str, Any]:
 
     `what` is the name of the file in error messages.
     """
-    if not isinstance(config, dict):
-        raise RunError(f"{what} is not the config of a run: it must be a record, got {type(config).__name__}")
-    layout = config.get("layout", 1)
-    if layout not in (1, LAYOUT):
-        wrote = f" (pamd {config['pamd']} wrote it)" if "pamd" in config else ""
-        raise RunError(f"{what} has layout {layout!r}{wrote}; this version reads layouts 1 and {LAYOUT}")
+    first = isinstance(config, dict) and config.get("layout", 1) == 1
+    if not first:
+        check_layout(config, what)
+    layout = 1 if first else LAYOUT
     kinds = dict(_KINDS[layout])
     for name, optional in _OPTIONAL.items():
         if _value(config, name) is not None:

@@ -1,4 +1,4 @@
-"""Load run directories. An unreadable file is an error; an unfinished run is not."""
+"""Load runs for a report. An unreadable run is an error; an unfinished one is not."""
 
 from __future__ import annotations
 
@@ -10,21 +10,14 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from pamd.errors import RunError
-from pamd.identity import tree_identity
-from pamd.report import files
 from pamd.report.differences import canonical
-from pamd.report.find import find_runs
-from pamd.report.fingerprint import verify_config
 from pamd.report.layout import parse_config
-from pamd.report.logs import Row, read_evaluations, read_repairs, read_timing
-from pamd.report.run import Curve, Run, Unreadable, display_name, task_name
-from pamd.report.text import parse_json
+from pamd.report.run import Curve, Run, task_name
+from pamd.runs import RunRecord, Unreadable, find_runs, read_record
+from pamd.runs.identity import method_label, tree_identity
+from pamd.runs.logs import Row
 
-__all__ = ["Found", "load_run", "load_runs", "read_runs"]
-
-_STATES = ("running", "finished", "interrupted", "failed")
-_LATEST = 253402300800
-"""The end of the year 9999 in Unix time, the latest date that Python supports."""
+__all__ = ["Found", "load_run", "load_runs", "read_runs", "run_of"]
 
 
 class Found(NamedTuple):
@@ -48,42 +41,38 @@ def read_runs(paths: Sequence[Path]) -> Found:
     A directory that is given twice counts once. A directory with the same name or config as an earlier one is listed as
     unreadable.
     """
-    places: dict[Path, Path | Unreadable] = {}
+    directories: dict[Path, Path | Unreadable] = {}
     for path in paths:
-        for place in find_runs(Path(path)):
-            places.setdefault((place.path if isinstance(place, Unreadable) else place).resolve(), place)
+        for one in find_runs(Path(path)):
+            directories.setdefault((one.path if isinstance(one, Unreadable) else one).resolve(), one)
     found, seen = Found([], []), dict[str, Path]()
-    for place in places.values():
-        if isinstance(place, Unreadable):
-            found.unreadable.append(place)
+    for directory in directories.values():
+        if isinstance(directory, Unreadable):
+            found.unreadable.append(directory)
             continue
         try:
-            run = load_run(place)
+            run = load_run(directory)
             _check_new(run, seen)
         except RunError as error:
-            found.unreadable.append(Unreadable(place, str(error)))
+            found.unreadable.append(Unreadable(directory, str(error)))
         else:
             found.runs.append(run)
     return found
 
 
 def load_run(path: Path) -> Run:
-    """Load the run in `path`, finished or not. Each file is read only once because the run may still be active."""
-    file = path / "config.json"
-    try:
-        data = files.read(path, "config.json")
-        text, raw = data.decode(), parse_json(data)
-    except (OSError, ValueError) as error:
-        raise RunError(f"{file} cannot be read: {error}") from None
-    config = parse_config(raw, str(file))
-    verified = verify_config(path, raw)
-    evaluations, timing = read_evaluations(path / "eval.jsonl"), read_timing(path / "timing.jsonl")
-    curve = _curve(path, config, evaluations.rows, timing.rows)
+    """Load the run in `path`, finished or not."""
+    return run_of(read_record(path))
+
+
+def run_of(record: RunRecord) -> Run:
+    """Return the run of a record. Raises RunError if its config is not that of a run."""
+    config = parse_config(record.config, str(record.path / "config.json"))
+    curve = _curve(record.path, config, record.evaluations, record.timing)
     if config["env"].get("action_repeat") is None:
         config["env"]["action_repeat"] = _action_repeat(curve)
-    notices = (evaluations.notice, timing.notice, verified.notice, *read_repairs(path / "repairs.jsonl"))
-    status = _status(path)
-    return Run(curve, config, status.state, status.time, tuple(filter(None, notices)), text, verified.by)
+    status = record.status
+    return Run(curve, config, status.known_state, status.time, record.notices, record.config_text, record.verified)
 
 
 def _check_new(run: Run, seen: dict[str, Path]) -> None:
@@ -99,7 +88,7 @@ def _curve(path: Path, config: Mapping[str, Any], rows: Sequence[Row], timing: S
     decisions = [row["decisions"] for row in rows]
     return Curve(
         task=task_name(config),
-        method=display_name(config),
+        method=method_label(config["learner"]["name"], config["method"]["name"]),
         fidelity=config["method"]["fidelity"],
         seed=config["seed"],
         decisions=decisions,
@@ -125,23 +114,3 @@ def _action_repeat(curve: Curve) -> int:
         return 0
     # The last decision of an episode may have fewer frames, so the mean is less than one below the action repeat.
     return math.ceil(curve.frames[-1] / curve.decisions[-1])
-
-
-class _Status(NamedTuple):
-    state: str = ""
-    time: float | None = None
-
-
-def _status(path: Path) -> _Status:
-    """Read the status of a run. It is only informative. The evaluations determine whether the run is finished."""
-    try:
-        status = parse_json(files.read(path, "status.json"))
-    except (OSError, ValueError):
-        return _Status()
-    if not isinstance(status, dict):
-        return _Status()
-    state, time = status.get("state"), status.get("time")
-    return _Status(
-        state if state in _STATES else "",
-        float(time) if isinstance(time, int | float) and 0 < time < _LATEST else None,
-    )

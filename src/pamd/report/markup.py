@@ -7,7 +7,8 @@ import html
 
 from pamd.report.figure import PNG_DPI
 from pamd.report.run import Run
-from pamd.report.text import file_name, printable
+from pamd.report.text import file_name
+from pamd.runs.files import printable
 
 __all__ = ["anchor", "escaped", "figure", "inline", "note"]
 

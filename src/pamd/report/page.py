@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from pamd import durable
+from pamd import atomic_io
 from pamd.errors import ResourceError
 from pamd.published import Published
 from pamd.report import inference, paper, plots, results
@@ -27,8 +27,9 @@ from pamd.report.figure import dark
 from pamd.report.load import read_runs
 from pamd.report.run import Run
 from pamd.report.sections import diagnostics, picture, provenance, unreadable
-from pamd.report.text import file_name, printable
+from pamd.report.text import file_name
 from pamd.report.videos import videos
+from pamd.runs.files import printable
 from pamd.table import Table
 from pamd.version import __version__
 
@@ -69,7 +70,7 @@ def write(comparison: Comparison, out: Path, *, title: str, published: Sequence[
             "Runs and their configs": provenance(comparison.runs, out),
             "Unreadable runs": unreadable(comparison.unreadable),
         }
-        durable.replace(out / "index.html", page_text(comparison, title, blocks).encode())
+        atomic_io.replace(out / "index.html", page_text(comparison, title, blocks).encode())
     except OSError as error:
         raise ResourceError(f"cannot write the report in {out}: {error}") from None
     return out / "index.html"

@@ -10,22 +10,9 @@ from typing import Any
 
 import numpy as np
 
-from pamd.report.text import printable
+from pamd.runs.files import printable
 
-__all__ = ["Curve", "Run", "Unreadable", "display_name", "task_name"]
-
-
-@dataclass(frozen=True)
-class Unreadable:
-    """A directory that is excluded from a report, with the reason."""
-
-    path: Path
-    reason: str
-
-    @property
-    def name(self) -> str:
-        """The printable name of the directory."""
-        return str(printable(self.path.name))
+__all__ = ["Curve", "Run", "task_name"]
 
 
 @dataclass(frozen=True)
@@ -126,14 +113,3 @@ def task_name(config: Mapping[str, Any]) -> str:
         return f"{env['task']} + {background['name']}"
     noise = env.get("noise")
     return f"{env['task']} + {noise['name']} noise" if noise else str(env["task"])
-
-
-def display_name(config: Mapping[str, Any]) -> str:
-    """Return the name of the method, with the learner as a prefix unless it is SAC.
-
-    sac + none: "sac"; sac + simsr: "simsr"; drqv2 + none: "drqv2"; drqv2 + simsr: "drqv2:simsr".
-    """
-    learner, method = str(config["learner"]["name"]), str(config["method"]["name"])
-    if method == "none":
-        return learner
-    return method if learner == "sac" else f"{learner}:{method}"

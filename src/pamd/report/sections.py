@@ -11,11 +11,11 @@ from pathlib import Path
 from urllib.parse import quote
 
 from pamd.errors import RunError
-from pamd.report import files
 from pamd.report.diagnostics import Section, parse_section
 from pamd.report.markup import anchor, escaped, figure, note
-from pamd.report.run import Run, Unreadable
+from pamd.report.run import Run
 from pamd.report.text import file_name
+from pamd.runs import Unreadable, files
 
 __all__ = ["diagnostics", "picture", "provenance", "unreadable"]
 

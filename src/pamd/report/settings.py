@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from pamd.errors import RunError
-from pamd.identity import tree_identity
 from pamd.report.differences import differing, make_labels
 from pamd.report.run import Run, task_name
+from pamd.runs.identity import tree_identity
 
 __all__ = ["Column", "Setting", "columns_of", "settings_of", "short"]
 

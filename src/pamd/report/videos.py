@@ -8,12 +8,12 @@ from collections.abc import Callable
 from pathlib import Path
 from urllib.parse import quote
 
-from pamd.report import files
 from pamd.report.aggregate import Cell, Comparison
 from pamd.report.markup import anchor, escaped, inline, note
 from pamd.report.run import Run
 from pamd.report.settings import Setting
 from pamd.report.statistics import Estimate
+from pamd.runs import files
 from pamd.table import counted
 
 __all__ = ["PAGE_BYTES", "VIDEO_BYTES", "videos"]

@@ -14,7 +14,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from pamd import durable
+from pamd import atomic_io
 from pamd.errors import PamdError, RunError
 
 __all__ = ["FILES", "campaign_runs", "is_packed", "read_packed", "write_campaign"]
@@ -26,7 +26,6 @@ FILES = (
     "eval.jsonl",
     "train.jsonl",
     "timing.jsonl",
-    "repairs.jsonl",
 )
 """The files of a run that a campaign keeps. A missing file is null."""
 
@@ -58,7 +57,7 @@ def write_campaign(runs: Iterable[tuple[str, Mapping[str, bytes]]], path: Path) 
         write_statistics=False,
     )
     path.parent.mkdir(parents=True, exist_ok=True)
-    durable.replace(path, data.getvalue())
+    atomic_io.replace(path, data.getvalue())
 
 
 def campaign_runs(path: Path) -> list[Path]:

@@ -13,9 +13,9 @@ from dataclasses import dataclass
 from typing import Literal, Protocol
 
 from pamd.errors import RunInterrupted
+from pamd.runs import read_progress
 from pamd.sweep.backends import Backend
 from pamd.sweep.job import Job, Outcome
-from pamd.sweep.state import read_state
 
 __all__ = ["Board", "Sweep", "Tracked"]
 
@@ -66,7 +66,7 @@ class Sweep:
     def run(self) -> list[Tracked]:
         """Execute all jobs. After Ctrl-C, raises RunInterrupted when every run has written its checkpoint."""
         for run in self.runs.values():
-            if read_state(run.job.path).finished(run.job.config.decisions):
+            if read_progress(run.job.path).finished(run.job.config.decisions):
                 run.skipped = True
                 self._settle(run, "finished")
         waiting = deque(run for run in self.runs.values() if not run.skipped)

@@ -11,10 +11,12 @@ from typing import NamedTuple
 from pamd.envs import observes_states
 from pamd.errors import PamdError
 from pamd.replay import Forecast, forecast
+from pamd.runs import read_progress
+from pamd.runs.directory import read_config_tree
+from pamd.runs.logs import newest_row
 from pamd.sweep.job import Job
-from pamd.sweep.state import newest_row, read_state
 from pamd.table import counted
-from pamd.training import RunDirectory, TrainConfig
+from pamd.training import TrainConfig
 from pamd.training.session import replay_plan
 
 __all__ = ["RATES", "Plan", "Rate", "plan"]
@@ -74,7 +76,7 @@ def plan(jobs: Sequence[Job], workers: int, threads: int, discard_replay: bool =
     left, finished, seconds, used = 0, 0, 0.0, set()
     memory, disk = [], []
     for job in jobs:
-        seen = read_state(job.path)
+        seen = read_progress(job.path)
         if seen.finished(job.config.decisions):
             finished += 1
             continue
@@ -120,12 +122,8 @@ def _evaluations(config: TrainConfig, decisions: int) -> float:
     return (decisions / between + 1) * config.evaluate_episodes * length * share
 
 
-def _rate_key(config: TrainConfig) -> tuple[str, str]:
-    return config.scale, config.schedule
-
-
 def _rate(config: TrainConfig, threads: int, measured: dict[tuple[str, str, int | None], list[float]]) -> Rate:
-    key = _rate_key(config)
+    key = (config.scale, config.schedule)
     same = measured.get((*key, threads))
     if same:
         return Rate(statistics.median(same), f"{' '.join(key)}: {counted(len(same), 'run')} in the same directory")
@@ -138,15 +136,17 @@ def _rate(config: TrainConfig, threads: int, measured: dict[tuple[str, str, int 
 
 def _measured_rates(runs: Path) -> dict[tuple[str, str, int | None], list[float]]:
     """Return the measured decisions per second of the runs in `runs`, by scale, schedule and threads."""
-    found: dict[tuple[str, str, int | None], list[float]] = {}
+    rates: dict[tuple[str, str, int | None], list[float]] = {}
     for file in runs.glob("*/config.json"):
         row = newest_row(file.parent / "timing.jsonl")
         try:
-            config = RunDirectory.open(file.parent).config
+            tree = read_config_tree(file)
+            key = (tree["scale"], tree["schedule"], tree["runtime"]["threads"])
+            random_decisions = float(tree["learner"]["options"]["random_decisions"])
             decisions, seconds = float(row["decisions"]), float(row["seconds"])
         except (PamdError, KeyError, TypeError, ValueError):
             continue
         # Random decisions make no updates, so a run that mostly made random decisions is not representative.
-        if seconds > 0 and decisions > 2 * config.learner.options.random_decisions:
-            found.setdefault((*_rate_key(config), config.runtime.threads), []).append(decisions / seconds)
-    return found
+        if seconds > 0 and decisions > 2 * random_decisions:
+            rates.setdefault(key, []).append(decisions / seconds)
+    return rates

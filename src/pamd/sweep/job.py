@@ -12,7 +12,8 @@ from typing import Literal, NamedTuple
 
 from pamd.config import from_json, to_json
 from pamd.errors import PamdError, RunError, RunInterrupted
-from pamd.training import RunDirectory, TrainConfig, prepare, run_name, train
+from pamd.runs import RunDirectory
+from pamd.training import TrainConfig, prepare, run_name, train
 
 __all__ = ["Job", "Outcome", "jobs", "run_job"]
 

@@ -10,7 +10,7 @@ import signal
 import sys
 from pathlib import Path
 
-from pamd import durable
+from pamd import atomic_io
 
 __all__ = ["main"]
 
@@ -25,7 +25,7 @@ def main(request: str, result: str, parent: str) -> None:
     outcome = run_job(*json.loads(Path(request).read_text()))
     # If the sweep has ended, its temporary files are gone. The run directory contains everything.
     with contextlib.suppress(FileNotFoundError):
-        durable.replace(Path(result), json.dumps(outcome).encode())
+        atomic_io.replace(Path(result), json.dumps(outcome).encode())
 
 
 def _end_with(parent: int) -> None:

@@ -6,8 +6,8 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
+from pamd.runs import Budget
 from pamd.training.config import TrainConfig
-from pamd.types import Budget
 
 __all__ = ["PREVIEW", "CardFacts", "model_card"]
 

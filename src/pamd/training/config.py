@@ -4,19 +4,18 @@ from __future__ import annotations
 
 import dataclasses
 import json
-import re
 from dataclasses import field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from pamd import durable
 from pamd.agent import AgentConfig, EncoderPart, Precision, Schedule
 from pamd.envs import EnvConfig, least_shape, observes_states, prepare_env, resolve_env
 from pamd.errors import ConfigError
-from pamd.identity import identity_digest, tree_identity
 from pamd.learners import LearnerPart
 from pamd.methods import Method
 from pamd.replay import ReplayConfig
+from pamd.runs import identity
+from pamd.runs.directory import read_config_tree
 from pamd.schema import Count, Index, build, record, to_tree
 from pamd.version import __version__
 
@@ -26,9 +25,6 @@ if TYPE_CHECKING:
 __all__ = ["EvaluateUnit", "Runtime", "TrainConfig", "config_text", "prepare", "read_config", "run_name"]
 
 EvaluateUnit = Literal["decisions", "episodes"]
-
-LAYOUT = 2
-"""The version of the config.json layout. Other versions are rejected."""
 
 
 @record(what="runtime")
@@ -98,10 +94,7 @@ class TrainConfig:
     @property
     def label(self) -> str:
         """The name of the method in tables: "simsr+pamd", "sac", "drqv2:simsr+pamd"."""
-        learner, method = self.learner.name, self.method.name
-        if method == "none":
-            return learner
-        return method if learner == "sac" else f"{learner}:{method}"
+        return identity.method_label(self.learner.name, self.method.name)
 
     def _check_observations(self) -> None:
         states, augmentation = observes_states(self.env.task), self.learner.options.augmentation.name
@@ -142,43 +135,21 @@ def prepare(config: TrainConfig, report: Report | None = None) -> TrainConfig:
 
 def run_name(config: TrainConfig) -> str:
     """Return the name task_method_seed_hash. It does not depend on the runtime or the budget."""
-    digest = identity_digest(identity(config))
-    added = config.env.distractor or config.env.noise
-    task = config.env.task + (f"+{added.name}" if added else "")
-    task, method = (re.sub(r"[^\w+.-]|\.\.", "-", name) for name in (task, config.label))
-    return f"{task}_{method}_s{config.seed}_{digest}"
-
-
-def identity(config: TrainConfig) -> dict[str, Any]:
-    """Return the settings that determine the computation, as plain data."""
-    return tree_identity(to_tree(config))
+    return identity.run_name(to_tree(config))
 
 
 def config_text(config: TrainConfig) -> str:
     """Return the text of config.json."""
-    tree = {"layout": LAYOUT, "pamd": __version__, **to_tree(config)}
+    tree = {"layout": identity.LAYOUT, "pamd": __version__, **to_tree(config)}
     return json.dumps(tree, indent=2, sort_keys=True) + "\n"
 
 
-def read_config(path: Path) -> TrainConfig:
-    """Read the config of a run, or one written by hand."""
-    try:
-        tree = json.loads(durable.read(path))
-    except OSError as error:
-        raise ConfigError(f"cannot read the config file {path}: {error.strerror or error}") from None
-    except (ValueError, RecursionError) as error:
-        raise ConfigError(f"{path} is not valid JSON: {error}") from None
-    return parse_config(tree, str(path))
+def read_config(path: Path, runtime: Runtime | None = None) -> TrainConfig:
+    """Read the config of a run, or one written by hand. `runtime` replaces its runtime settings."""
+    config = parse_config(read_config_tree(path), str(path))
+    return config if runtime is None else dataclasses.replace(config, runtime=runtime)
 
 
-def parse_config(tree: Any, what: str) -> TrainConfig:
+def parse_config(tree: dict[str, Any], what: str) -> TrainConfig:
     """Parse a config from a JSON tree of the current layout."""
-    if not isinstance(tree, dict):
-        raise ConfigError(f"{what} must contain a JSON object, got {type(tree).__name__}")
-    if tree.get("layout") != LAYOUT:
-        layout, version = tree.get("layout", 1), tree.get("pamd", "0.1.0")
-        raise ConfigError(
-            f"{what} has config layout {layout!r}, written by pamd {version}; this version reads layout {LAYOUT}."
-            " Train the run again, or read it with the version that wrote it"
-        )
     return build(TrainConfig, {k: v for k, v in tree.items() if k not in ("layout", "pamd")}, what)

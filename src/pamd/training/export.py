@@ -8,17 +8,17 @@ import os
 import re
 import shutil
 from pathlib import Path
-from typing import Any
 
-from pamd import durable
+from pamd import atomic_io
 from pamd.errors import ResourceError, RunError
-from pamd.training import checkpoint
+from pamd.runs import RunDirectory
+from pamd.runs.checkpoints import read_counters, read_state
+from pamd.runs.directory import WEIGHTS
+from pamd.runs.logs import split_log
+from pamd.runs.versions import read_versions
 from pamd.training.card import PREVIEW, CardFacts, model_card
 from pamd.training.config import Runtime, TrainConfig, config_text
-from pamd.training.exported import WEIGHTS, weights_file
-from pamd.training.log import split_log
-from pamd.training.progress import read_progress
-from pamd.training.run import RunDirectory
+from pamd.training.exported import weights_file
 from pamd.training.trained import load
 
 __all__ = ["export_run"]
@@ -40,10 +40,10 @@ def export_run(run: str | Path, directory: str | Path, *, repo: str | None = Non
     try:
         for name, content in files.items():
             (temporary / name).parent.mkdir(parents=True, exist_ok=True)
-            durable.write(temporary / name, content)
+            atomic_io.write(temporary / name, content)
         final.parent.mkdir(parents=True, exist_ok=True)
         temporary.rename(final)  # This also replaces an empty directory.
-        durable.sync_directory(final.absolute().parent)
+        atomic_io.sync_directory(final.absolute().parent)
     except OSError as error:
         raise ResourceError(f"cannot write the export {final}: {error}") from None
     finally:
@@ -56,14 +56,15 @@ def _check_new(directory: Path) -> None:
         raise RunError(f"{directory} must be a new or empty directory, but it is a file or a link")
     if directory.is_dir() and any(directory.iterdir()):
         raise RunError(f"{directory} must be a new or empty directory, but it contains files")
-    durable.check_directory(directory.absolute().parent, "the parent of the export")
+    atomic_io.check_directory(directory.absolute().parent, "the parent of the export")
 
 
 def _files(run: RunDirectory, repo: str | None) -> dict[str, bytes]:
     """Return the content of each file of the export, by path."""
     trained = load(run.path)
-    saved = checkpoint.read(run.checkpoints / trained.checkpoint)
-    budget = read_progress(saved).budget
+    saved = run.checkpoints / trained.checkpoint
+    state = read_state(saved)
+    budget = read_counters(saved, state).budget
     config = _portable_config(trained.config)
     text = config_text(config)
     weights = weights_file(
@@ -73,16 +74,16 @@ def _files(run: RunDirectory, repo: str | None) -> dict[str, bytes]:
         action_dim=trained.agent.action_dim,
         budget=budget,
     )
-    rows, _ = split_log(run.path / "eval.jsonl", saved.state["logs"]["eval"])
-    videos = _videos(run.video, budget.decisions)
+    rows, _ = split_log(run.path / "eval.jsonl", state["logs"]["eval"])
+    videos, versions = _videos(run.video, budget.decisions), read_versions(run.path)
     evaluations = [json.loads(row) for row in rows.splitlines()]
-    card = model_card(CardFacts(config, budget, evaluations, list(videos), _versions(run.path), repo))
+    card = model_card(CardFacts(config, budget, evaluations, list(videos), versions[-1] if versions else {}, repo))
     return {
         "README.md": card.encode(),
         "config.json": text.encode(),
         WEIGHTS: weights,
         "eval.jsonl": rows,
-        **{name: durable.read(path) for name, path in videos.items()},
+        **{name: atomic_io.read(path) for name, path in videos.items()},
     }
 
 
@@ -105,11 +106,3 @@ def _videos(directory: Path, decisions: int) -> dict[str, Path]:
         return {}
     *older, (_, newest) = shown
     return {PREVIEW: newest, **{f"video/{path.name}": path for _, path in reversed(older)}}
-
-
-def _versions(run: Path) -> dict[str, Any]:
-    """Return the newest entry of versions.json, or {} if it cannot be read."""
-    try:
-        return dict(json.loads(durable.read(run / "versions.json"))[-1])
-    except (OSError, ValueError, TypeError, LookupError, RecursionError):
-        return {}

@@ -14,16 +14,15 @@ from typing import Any
 from torch import Tensor
 
 from pamd.errors import CheckpointError
-from pamd.identity import identity_digest, tree_identity
+from pamd.runs import Budget
+from pamd.runs.directory import WEIGHTS
+from pamd.runs.identity import check_layout, identity_digest, tree_identity
 from pamd.schema import Index, check_values
+from pamd.training.checkpoint import encode
 from pamd.training.config import TrainConfig, parse_config
-from pamd.types import Budget
 from pamd.version import __version__
 
-__all__ = ["WEIGHTS", "Exported", "is_export", "read_export", "weights_file"]
-
-WEIGHTS = "model.safetensors"
-"""The file name that model hubs expect. Run directories do not contain it."""
+__all__ = ["Exported", "read_export", "weights_file"]
 
 
 @dataclass(frozen=True)
@@ -38,11 +37,6 @@ class Exported:
     """How long the agent was trained."""
 
 
-def is_export(path: Path) -> bool:
-    """Return whether `path` was written by `pamd export`."""
-    return (path / WEIGHTS).is_file()
-
-
 def weights_file(
     weights: Mapping[str, Tensor],
     tree: Mapping[str, Any],
@@ -52,8 +46,6 @@ def weights_file(
     budget: Budget,
 ) -> bytes:
     """Return the content of `WEIGHTS`. `tree` is the content of the export's config.json."""
-    from safetensors.torch import save
-
     described = {
         "observation_shape": list(observation_shape),
         "action_dim": action_dim,
@@ -61,8 +53,7 @@ def weights_file(
         "config": _digest(tree),
         "version": __version__,
     }
-    contiguous = {name: value.detach().cpu().contiguous() for name, value in weights.items()}
-    return save(contiguous, {"format": "pt", "pamd": json.dumps(described)})
+    return encode(weights, {"format": "pt", "pamd": json.dumps(described)})
 
 
 def read_export(path: Path) -> Exported:
@@ -81,7 +72,7 @@ def read_export(path: Path) -> Exported:
         tree = json.loads((path / "config.json").read_bytes())
     except (OSError, ValueError, RecursionError) as error:
         raise CheckpointError(f"{path / 'config.json'} cannot be read: {error}") from None
-    config = parse_config(tree, str(path / "config.json"))
+    config = parse_config(check_layout(tree, str(path / "config.json")), str(path / "config.json"))
     try:
         described = json.loads(metadata["pamd"])
         shape, budget = tuple(described["observation_shape"]), Budget(**described["budget"])

@@ -2,29 +2,33 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
+import shutil
 from pathlib import Path
 from typing import Protocol
 
 import numpy as np
 
-from pamd.errors import CheckpointError, ConfigError, DivergenceError, PamdError, RunInterrupted
+from pamd.errors import CheckpointError, ConfigError, DivergenceError, PamdError, RunError, RunInterrupted
 from pamd.replay import Replay
 from pamd.representation.meters import read_meters, warnings
+from pamd.runs import RunDirectory
+from pamd.runs.checkpoints import list_checkpoints
+from pamd.runs.files import refuse_linked_directories, remove_temporary, temporaries
+from pamd.runs.versions import write_versions
 from pamd.training import checkpoint
 from pamd.training.clock import Every, Stopwatch
-from pamd.training.config import Runtime, TrainConfig, prepare, run_name
+from pamd.training.config import Runtime, TrainConfig, config_text, prepare, read_config, run_name
 from pamd.training.evaluate import evaluate
-from pamd.training.leftovers import refuse_linked_directories, remove_temporary, temporaries
 from pamd.training.preflight import check_run
-from pamd.training.run import RunDirectory
 from pamd.training.session import Session, replay_plan
 from pamd.training.signals import Stop, stop_signals
 from pamd.training.threads import default_threads, oversubscribed, torch_threads
 from pamd.training.video import write_video
 from pamd.types import Batch
 
-__all__ = ["Observer", "decide", "learn", "resume", "train"]
+__all__ = ["Observer", "SilentObserver", "decide", "learn", "resume", "train"]
 
 
 class Observer(Protocol):
@@ -37,7 +41,9 @@ class Observer(Protocol):
         """Show a message to the user."""
 
 
-class _Nobody:
+class SilentObserver:
+    """Shows nothing."""
+
     def progress(self, session: Session) -> None:
         pass
 
@@ -50,14 +56,30 @@ def train(config: TrainConfig, root: str | Path = "runs", observer: Observer | N
 
     A finished run of the same config with a smaller budget is extended.
     """
-    config, watching = prepare(config), observer or _Nobody()
-    directory = Path(root) / run_name(config)
-    if not directory.exists():
-        check_run(config, directory)  # A rejected run must not leave a directory.
-    run = RunDirectory.create(Path(root), config)
-    if run.config.decisions > config.decisions and not run.finished:
-        watching.say(f"{run.path} has a larger budget and continues to {run.config.decisions} decisions")
-    return _run(run, watching)
+    config, observer = prepare(config), observer or SilentObserver()
+    run = RunDirectory(Path(root) / run_name(config))
+    if not (run.path / "config.json").exists():
+        return _train_new(run, config, observer)
+    before = read_config(RunDirectory.open(run.path).path / "config.json", config.runtime)
+    if run_name(before) != run.path.name:
+        raise RunError(f"{run.path} contains a run with another config; remove it, or choose another --runs directory")
+    decisions = max(before.decisions, config.decisions)
+    if before.decisions > config.decisions and not run.finished(decisions):
+        observer.say(f"{run.path} has a larger budget and continues to {decisions} decisions")
+    return _run(run, dataclasses.replace(before, decisions=decisions), observer)
+
+
+def _train_new(run: RunDirectory, config: TrainConfig, observer: Observer) -> Path:
+    """Train a run that has no config.json yet. A run that is rejected leaves no directory."""
+    new = not run.path.exists()
+    if new:
+        check_run(config, run.path)
+    try:
+        run.path.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise RunError(f"cannot create the run directory {run.path}: {error}") from None
+    run.write_config(config_text(config))
+    return _run(run, config, observer, new=new)
 
 
 def resume(
@@ -68,72 +90,72 @@ def resume(
     decisions: int | None = None,
 ) -> Path:
     """Resume the run in `path` from its newest complete checkpoint. `decisions` raises its budget."""
-    run = RunDirectory.open(Path(path), runtime)
-    if decisions is not None and decisions < run.config.decisions:
-        raise ConfigError(
-            f"{path} has a budget of {run.config.decisions} decisions; it cannot be lowered to {decisions}"
-        )
-    run.extend(decisions or run.config.decisions)
-    return _run(run, observer or _Nobody())
+    run = RunDirectory.open(Path(path))
+    config = read_config(run.path / "config.json", runtime)
+    if decisions is not None and decisions < config.decisions:
+        raise ConfigError(f"{path} has a budget of {config.decisions} decisions; it cannot be lowered to {decisions}")
+    return _run(run, dataclasses.replace(config, decisions=decisions or config.decisions), observer or SilentObserver())
 
 
-def _run(run: RunDirectory, observer: Observer) -> Path:
-    if run.finished:
-        observer.say(f"{run.path} is already finished; to extend it, raise --decisions above {run.config.decisions}")
+def _run(run: RunDirectory, config: TrainConfig, observer: Observer, new: bool = False) -> Path:
+    """Train to the end of the budget. If `new`, this call created the directory, and removes it if it is rejected."""
+    if run.finished(config.decisions):
+        observer.say(f"{run.path} is already finished; to extend it, raise --decisions above {config.decisions}")
         return run.path
-    if not run.new:
-        check_run(run.config, run.path)
-    wanted = run.config.runtime.threads or default_threads(run.config.env)
-    with run.locked(), torch_threads(wanted) as threads:
-        session = _open(run, threads, observer)
+    if not new:
+        check_run(config, run.path)
+    with run.locked(), torch_threads(config.runtime.threads or default_threads(config.env)) as threads:
+        try:
+            session = _open(run, config, threads, observer)
+        except BaseException:
+            # A rejected run changes nothing: a new one leaves no directory, and an existing one keeps its status.
+            if new:
+                shutil.rmtree(run.path, ignore_errors=True)
+            raise
         try:
             with stop_signals() as stop:
                 _loop(session, observer, stop)
-            run.write_status("finished", **session.budget._asdict(), seconds=round(session.seconds, 1))
+            run.write_status("finished", session.budget, seconds=round(session.seconds, 1))
         except RunInterrupted:
-            run.write_status("interrupted", **session.budget._asdict())
+            run.write_status("interrupted", session.budget)
             raise
         except Exception as error:
             reason = str(error) if isinstance(error, PamdError) else f"{type(error).__name__}: {error}"
-            run.write_status("failed", error=reason, **session.budget._asdict())
+            run.write_status("failed", session.budget, error=reason)
             raise
         finally:
             session.close()
     return run.path
 
 
-def _open(run: RunDirectory, threads: int, observer: Observer) -> Session:
-    """Start a session, or restore it from its newest checkpoint. A rejected new run leaves no directory."""
-    session = None
+def _open(run: RunDirectory, config: TrainConfig, threads: int, observer: Observer) -> Session:
+    """Start a session, or restore it from its newest checkpoint."""
+    refuse_linked_directories(run.path)
+    for path in temporaries(run.path):
+        remove_temporary(path)
+    session = Session(run, config, threads)
     try:
-        refuse_linked_directories(run.path)
-        for path in temporaries(run.path):
-            remove_temporary(path)
-        session = Session(run, threads)
-        _make_room(run)
+        _make_room(run, config)
         _begin_or_restore(session, observer)
-        run.write_versions()
+        write_versions(run.path)
     except BaseException:
-        # A rejected run changes nothing: an existing run keeps its status.
-        if session is not None:
-            session.close()
-        run.remove()
+        session.close()
         raise
     return session
 
 
-def _make_room(run: RunDirectory) -> None:
+def _make_room(run: RunDirectory, config: TrainConfig) -> None:
     """Enlarge the replay of a run whose budget was raised, and store the new budget."""
-    if run.config.decisions > RunDirectory.open(run.path).config.decisions:
+    if config.decisions > run.config_tree()["decisions"]:
         # The replay is enlarged first, so that the run matches its config after a kill between the two steps.
-        if checkpoint.all_in(run.checkpoints):
-            Replay.grow(run.replay, replay_plan(run.config)[0].capacity)
-        run.write_config()
+        if list_checkpoints(run.checkpoints):
+            Replay.grow(run.replay, replay_plan(config)[0].capacity)
+        run.write_config(config_text(config))
 
 
 def _begin_or_restore(session: Session, observer: Observer) -> None:
-    found = checkpoint.all_in(session.run.checkpoints)
-    for path in found:
+    saved = list_checkpoints(session.run.checkpoints)
+    for path in saved:
         try:
             session.restore(checkpoint.read(path))
         except CheckpointError as error:
@@ -141,7 +163,7 @@ def _begin_or_restore(session: Session, observer: Observer) -> None:
             continue
         observer.say(f"resuming {session.run.path} from checkpoint {path.name}")
         return
-    if found:
+    if saved:
         raise CheckpointError(
             f"{session.run.checkpoints} has no complete checkpoint; delete the run directory to start again"
         )
@@ -151,7 +173,7 @@ def _begin_or_restore(session: Session, observer: Observer) -> None:
 def _loop(session: Session, observer: Observer, stop: Stop) -> None:
     config, run, clock = session.config, session.run, Stopwatch()
     checkpoint_due = Every(config.checkpoint_every)
-    run.write_status("running", **session.budget._asdict())
+    run.write_status("running", session.budget)
     saved_at = session.budget.decisions
     while True:
         decisions, last = session.budget.decisions, session.budget.decisions >= config.decisions
@@ -164,7 +186,7 @@ def _loop(session: Session, observer: Observer, stop: Stop) -> None:
             with clock.section("checkpoint"):
                 session.save()
             saved_at = decisions
-            run.write_status("running", **session.budget._asdict())
+            run.write_status("running", session.budget)
         if stop.asked:
             raise RunInterrupted(f"{run.path} stopped at decision {decisions}; continue with `pamd resume {run.path}`")
         if last:

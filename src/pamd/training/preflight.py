@@ -17,7 +17,7 @@ from pamd.config import to_tree
 from pamd.envs import least_shape, observes_states
 from pamd.errors import CheckpointError, ConfigError, ResourceError
 from pamd.replay import available_disk, available_memory, disk_taken, forecast
-from pamd.training import checkpoint
+from pamd.runs.checkpoints import KEPT, list_checkpoints
 from pamd.training.config import TrainConfig
 from pamd.training.session import device_of, replay_plan
 
@@ -62,7 +62,7 @@ def check_run(config: TrainConfig, directory: Path) -> None:
         raise ConfigError(f"runtime: threads must be at most {most}, got {threads}")
     needs = run_needs(config)
     _check(config, "memory", needs.memory, available_memory())
-    kept = sum(_size(path) for path in checkpoint.all_in(directory / "checkpoints"))
+    kept = sum(_size(path) for path in list_checkpoints(directory / "checkpoints"))
     _check(config, "disk", needs.disk, available_disk(directory) + disk_taken(directory / "replay") + kept)
 
 
@@ -83,7 +83,7 @@ def run_needs(config: TrainConfig) -> Needs:
     if device_of(config.runtime.device).type == "cpu":
         memory |= {"networks": saved + sizes.gradients, "batch": _batch(config, sizes.features)}
     # The kept checkpoints still exist while a new one is written.
-    return Needs(memory, {"replay": replay.bytes_disk, "checkpoints": (checkpoint.KEPT + 1) * saved})
+    return Needs(memory, {"replay": replay.bytes_disk, "checkpoints": (KEPT + 1) * saved})
 
 
 class _Sizes(NamedTuple):

@@ -9,18 +9,20 @@ import torch
 from numpy.typing import NDArray
 
 from pamd.agent import Agent
-from pamd.config import tree_differences
+from pamd.config import to_tree
 from pamd.envs import build_env
 from pamd.errors import CheckpointError, ConfigError, ReplayError, ResourceError, RunError
 from pamd.replay import Replay, ReplayConfig, check_resources, forecast
+from pamd.runs import Budget, RunDirectory
+from pamd.runs.checkpoints import read_counters
+from pamd.runs.identity import refuse_edits, tree_identity
+from pamd.runs.logs import Logs
 from pamd.training import checkpoint
 from pamd.training.allocator import keep_freed_memory
-from pamd.training.config import TrainConfig, identity
-from pamd.training.log import Logs
-from pamd.training.progress import read_progress
-from pamd.training.run import RunDirectory
+from pamd.training.config import TrainConfig
+from pamd.training.mirrors import mirrors
 from pamd.training.upload import Upload
-from pamd.types import Batch, Budget
+from pamd.types import Batch
 
 __all__ = ["Session", "check_config", "device_of", "replay_plan"]
 
@@ -28,8 +30,7 @@ __all__ = ["Session", "check_config", "device_of", "replay_plan"]
 class Session:
     """The environment, replay, agent, logs and counters of one run."""
 
-    def __init__(self, run: RunDirectory, threads: int) -> None:
-        config = run.config
+    def __init__(self, run: RunDirectory, config: TrainConfig, threads: int) -> None:
         self.run, self.config, self.threads = run, config, threads
         self.device = device_of(config.runtime.device)
         self._upload = Upload(self.device)
@@ -52,7 +53,7 @@ class Session:
         except (MemoryError, RuntimeError) as error:
             self.env.close()
             raise ResourceError(f"the networks cannot be built on this machine: {str(error).splitlines()[0]}") from None
-        self.logs = Logs(run)
+        self.logs = Logs(run.path, mirrors(run.path, config.runtime))
         # For batches and for actions of the random phase.
         self.rng = np.random.default_rng([config.seed, 1])
         self.budget = Budget()
@@ -114,7 +115,7 @@ class Session:
             "rng": self.rng.bit_generator.state,
             "logs": self.logs.state(),
             "replay": self.replay.sync(),
-            "config": identity(self.config),
+            "config": tree_identity(to_tree(self.config)),
         }
         checkpoint.write(self.run.checkpoints, self.budget.decisions, self.agent.tensors(), state)
 
@@ -131,11 +132,11 @@ class Session:
             raise CheckpointError(f"checkpoint {saved.path.name} does not match this run: {reason}") from None
 
     def _restore(self, saved: checkpoint.Checkpoint) -> None:
-        state, progress = saved.state, read_progress(saved)
+        state, counters = saved.state, read_counters(saved.path, saved.state)
         self.agent.load(saved.tensors)
-        self.budget, self.seconds, self.evaluated_at = progress.budget, progress.seconds, progress.evaluated_at
-        self.last_return, self.metrics = progress.last_return, {**progress.metrics}
-        self.episode_return, self.episode_length = progress.episode_return, progress.episode_length
+        self.budget, self.seconds, self.evaluated_at = counters.budget, counters.seconds, counters.evaluated_at
+        self.last_return, self.metrics = counters.last_return, {**counters.metrics}
+        self.episode_return, self.episode_length = counters.episode_return, counters.episode_length
         self.rng.bit_generator.state = state["rng"]
         self.logs.restore(state["logs"])
         self.replay = Replay.open(self.run.replay, state=state["replay"])
@@ -150,15 +151,8 @@ class Session:
 
 def check_config(config: TrainConfig, saved: checkpoint.Checkpoint) -> None:
     """Raise RunError if config.json was edited after the checkpoint was written."""
-    made_with = saved.state.get("config")
-    if not isinstance(made_with, dict):
-        raise CheckpointError(f"checkpoint {saved.path.name} is malformed: it contains no config")
-    changed = [f"{name} was {a!r} and is {b!r}" for name, a, b in tree_differences(made_with, identity(config))]
-    done = read_progress(saved).budget.decisions
-    if done > config.decisions:
-        changed.append(f"decisions was at least {done} and is {config.decisions}")
-    if changed:
-        raise RunError(f"config.json was edited after checkpoint {saved.path.name} was made: {'; '.join(changed[:5])}")
+    read_counters(saved.path, saved.state)
+    refuse_edits(to_tree(config), saved.state, saved.path.name)
 
 
 def replay_plan(config: TrainConfig) -> tuple[ReplayConfig, int]:

@@ -15,11 +15,11 @@ from pamd.envs import build_env
 from pamd.errors import CheckpointError, ReplayError
 from pamd.replay import Replay
 from pamd.representation import Representation
+from pamd.runs.directory import RunDirectory, is_export
 from pamd.training import checkpoint
-from pamd.training.config import TrainConfig
-from pamd.training.exported import is_export, read_export
+from pamd.training.config import TrainConfig, read_config
+from pamd.training.exported import read_export
 from pamd.training.preflight import check_weights
-from pamd.training.run import RunDirectory
 from pamd.training.session import check_config
 
 if TYPE_CHECKING:
@@ -79,16 +79,16 @@ def load(run: str | Path) -> Trained:
     found, complaints = checkpoint.newest(opened.checkpoints)
     if found is None:
         raise CheckpointError(" ".join([f"{run} has no complete checkpoint.", *complaints]))
-    tensors, _, place = found
-    config = opened.config
+    tensors, _, saved = found
+    config = read_config(opened.path / "config.json")
     check_config(config, found)
     agent = _agent(config)
     try:
         agent.load(tensors)
     except Exception as error:  # Unexpected tensors can raise any error.
         first = f"{type(error).__name__}: {error}".splitlines()[0]
-        raise CheckpointError(f"checkpoint {place.name} of {run} does not match the run's config: {first}") from None
-    return Trained(opened.path, config, agent, place.name, tuple(complaints))
+        raise CheckpointError(f"checkpoint {saved.name} of {run} does not match the run's config: {first}") from None
+    return Trained(opened.path, config, agent, saved.name, tuple(complaints))
 
 
 def _load_export(path: Path) -> Trained:

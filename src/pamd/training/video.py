@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from pamd import durable
+from pamd import atomic_io
 from pamd.errors import ResourceError
 
 __all__ = ["write_video"]
@@ -23,7 +23,7 @@ def write_video(path: Path, frames: list[NDArray[np.uint8]], rate: int) -> None:
     height, width = frames[0].shape[:2]
     try:
         # Use a temporary file: opening the path directly would follow a link.
-        with durable.open_file(temporary, "wb") as file, av.open(file, "w", format="mp4") as container:
+        with atomic_io.open_file(temporary, "wb") as file, av.open(file, "w", format="mp4") as container:
             stream = container.add_stream("libx264", rate=rate)
             # H.264 requires an even width and height. If one is odd, the last column or row is dropped.
             stream.width, stream.height, stream.pix_fmt = width // 2 * 2, height // 2 * 2, "yuv420p"

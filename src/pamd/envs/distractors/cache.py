@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from pamd import durable
+from pamd import atomic_io
 from pamd.envs.distractors.clips import Clip
 from pamd.errors import ResourceError
 
@@ -69,7 +69,7 @@ def store(clip: Clip, content: str, size: int, limit: int) -> Path:
     np.save(buffer, np.stack(frames))
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        durable.replace(path, buffer.getvalue())
+        atomic_io.replace(path, buffer.getvalue())
     except OSError as error:
         raise ResourceError(
             f"cannot write decoded clips in {path.parent}: {error}; set PAMD_CACHE to another folder"

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from pamd.errors import RunError
-from pamd.report.text import parse_json, printable
+from pamd.runs.files import parse_json, printable
 from pamd.table import Table
 
 __all__ = ["Picture", "Section", "load", "number", "parse_section", "read_section"]

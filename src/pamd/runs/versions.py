@@ -3,28 +3,31 @@
 from __future__ import annotations
 
 import functools
+import json
 import platform
 import subprocess
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
+from pamd.runs import files
+from pamd.runs.status import write_text
 from pamd.version import __version__
 
-__all__ = ["versions"]
+__all__ = ["read_versions", "versions", "write_versions"]
 
 _PACKAGES = ("torch", "numpy", "gymnasium", "mujoco", "dm_control", "av", "zstandard")
 
 
 def versions() -> dict[str, Any]:
     """Return names and versions as plain data."""
-    found: dict[str, Any] = {"pamd": __version__, "python": platform.python_version(), "platform": platform.platform()}
+    names: dict[str, Any] = {"pamd": __version__, "python": platform.python_version(), "platform": platform.platform()}
     for package in _PACKAGES:
         try:
-            found[package] = version(package)
+            names[package] = version(package)
         except PackageNotFoundError:
-            found[package] = None
-    return {**found, "commit": _commit()}
+            names[package] = None
+    return {**names, "commit": _commit()}
 
 
 @functools.cache
@@ -43,3 +46,18 @@ def _commit() -> str | None:
 def _git(source: Path, *arguments: str) -> str:
     command = ["git", "-C", str(source), *arguments]
     return subprocess.run(command, capture_output=True, text=True, check=True, timeout=10).stdout.strip()
+
+
+def read_versions(run: Path) -> list[dict[str, Any]]:
+    """Return the entries of versions.json, one for each set of versions that trained the run; [] if unreadable."""
+    try:
+        return [dict(entry) for entry in files.read_json(run, "versions.json")]
+    except (OSError, ValueError, TypeError):
+        return []
+
+
+def write_versions(run: Path) -> None:
+    """Add the current versions to versions.json unless its last entry is the same."""
+    entries, now = read_versions(run), versions()
+    if not entries or entries[-1] != now:
+        write_text(run / "versions.json", json.dumps([*entries, now], indent=1) + "\n")

@@ -1,0 +1,131 @@
+"""The config of a run as plain data: its layout number, its identity, and the names that it gives to the run."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+import reprlib
+from collections.abc import Mapping
+from typing import Any
+
+from pamd.errors import CheckpointError, RunError
+from pamd.schema import tree_differences
+
+__all__ = [
+    "LAYOUT",
+    "check_layout",
+    "identity_digest",
+    "method_label",
+    "name_digest",
+    "refuse_edits",
+    "run_name",
+    "tree_identity",
+]
+
+LAYOUT = 2
+"""The version of the layout of run directories. A directory of another layout is rejected."""
+
+_NOT_IDENTITY = ("layout", "pamd", "runtime", "decisions")
+"""Versions, the runtime and the budget. They are not part of a run's identity."""
+
+_ADDED: dict[tuple[str, ...], dict[str, Any]] = {
+    ("learner", "options"): {"layer_norm": False},
+    ("method", "distance", "options"): {"frozen": False},
+}
+"""Options that are newer than published runs. Runs with these values, which have no effect, keep their names."""
+
+_FIELDS = 5
+"""The maximum number of edited fields that an error lists."""
+
+
+def check_layout(tree: Any, what: str) -> dict[str, Any]:
+    """Return `tree`, the content of config.json, if it has the current layout. Raises RunError otherwise.
+
+    `what` is the name of the file in error messages.
+    """
+    if not isinstance(tree, dict):
+        raise RunError(f"{what} is not the config of a run: it must be a record, got {type(tree).__name__}")
+    layout = tree.get("layout", 1)
+    if layout != LAYOUT:
+        wrote = f" (pamd {tree['pamd']} wrote it)" if "pamd" in tree else ""
+        raise RunError(
+            f"{what} has layout {layout!r}{wrote}; this version reads layout {LAYOUT}."
+            " Train the run again, or read it with the version that wrote it"
+        )
+    return tree
+
+
+def tree_identity(tree: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the settings of a config that determine the computation."""
+    left = {name: value for name, value in tree.items() if name not in _NOT_IDENTITY}
+    env = left.get("env")
+    # Reports also read files that do not contain a valid config.
+    distractor = env.get("distractor") if isinstance(env, dict) else None
+    if isinstance(env, dict) and isinstance(distractor, dict) and distractor.get("train"):
+        # Videos are identified by their content. The location of the files does not matter.
+        left["env"] = {**env, "distractor": {**distractor, "videos": None}}
+    for path, added in _ADDED.items():
+        left = _without(left, path, added)
+    return left
+
+
+def _without(tree: dict[str, Any], path: tuple[str, ...], added: Mapping[str, Any]) -> dict[str, Any]:
+    """Return `tree` without the keys that have the values of `added` in the dictionary at `path`."""
+    if not path:
+        return {key: value for key, value in tree.items() if key not in added or value != added[key]}
+    part = tree.get(path[0])
+    return {**tree, path[0]: _without(part, path[1:], added)} if isinstance(part, dict) else tree
+
+
+def identity_digest(identity: Mapping[str, Any]) -> str:
+    """Return the hash of an identity. The name of a run directory ends with it."""
+    return hashlib.sha256(json.dumps(identity, sort_keys=True).encode()).hexdigest()[:8]
+
+
+def run_name(tree: Mapping[str, Any]) -> str:
+    """Return the name task_method_seed_hash of a run. It does not depend on the runtime or the budget."""
+    env = tree["env"]
+    added = env["distractor"] or env["noise"]
+    task = env["task"] + (f"+{added['name']}" if added else "")
+    label = method_label(tree["learner"]["name"], tree["method"]["name"])
+    task, method = (re.sub(r"[^\w+.-]|\.\.", "-", name) for name in (task, label))
+    return f"{task}_{method}_s{tree['seed']}_{identity_digest(tree_identity(tree))}"
+
+
+def name_digest(name: str) -> str | None:
+    """Return the hash in the name of a run directory; None if it was renamed and has no hash."""
+    match = re.search(r"_s[0-9]+_([0-9a-f]{8})$", name)
+    return match[1] if match else None
+
+
+def method_label(learner: str, method: str) -> str:
+    """Return the name of the method in tables, with the learner as a prefix unless it is SAC.
+
+    sac + none: "sac"; sac + simsr: "simsr"; drqv2 + none: "drqv2"; drqv2 + simsr: "drqv2:simsr".
+    """
+    if method == "none":
+        return learner
+    return method if learner == "sac" else f"{learner}:{method}"
+
+
+def refuse_edits(tree: Mapping[str, Any], state: Mapping[str, Any], checkpoint: str, file: str = "config.json") -> None:
+    """Raise RunError if the config `tree` was edited after a checkpoint was written.
+
+    `state` is the state of the checkpoint, which holds the identity of the config.
+    """
+    saved = state.get("config")
+    if not isinstance(saved, dict):
+        raise CheckpointError(f"checkpoint {checkpoint} is malformed: it contains no config")
+    edits = [
+        f"{name} was {reprlib.repr(was)} and is {reprlib.repr(now)}"
+        for name, was, now in tree_differences(saved, tree_identity(tree))
+    ]
+    budget = state.get("budget")
+    done, planned = budget.get("decisions") if isinstance(budget, dict) else None, tree.get("decisions")
+    if isinstance(done, int) and isinstance(planned, int) and done > planned:
+        # The budget can be raised, so it is not part of the identity. It cannot be below the finished decisions.
+        edits.append(f"decisions was at least {done} and is {planned}")
+    if edits:
+        more = f"; and {len(edits) - _FIELDS} more" if len(edits) > _FIELDS else ""
+        raise RunError(f"{file} was edited after checkpoint {checkpoint} was made: {'; '.join(edits[:_FIELDS])}{more}")

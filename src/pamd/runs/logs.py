@@ -1,0 +1,215 @@
+"""The logs of a run: JSON lines that a resumed run continues byte for byte.
+
+train.jsonl and eval.jsonl contain only values that the config determines. All wall-clock times are in timing.jsonl. A
+checkpoint stores the length and digest of each file, so that a resume can verify the rows and continue after them.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from pamd import atomic_io
+from pamd.errors import ResourceError, RunError
+from pamd.runs import files
+
+__all__ = [
+    "LOGS",
+    "Log",
+    "Logs",
+    "Mirror",
+    "Row",
+    "convert_errors",
+    "damaged_rows",
+    "newest_row",
+    "read_evaluations",
+    "read_log",
+    "read_timing",
+    "split_log",
+]
+
+LOGS = ("train", "eval", "timing")
+
+Row = dict[str, Any]
+Mirror = Callable[[str, Mapping[str, Any]], None]
+"""Receives the name of a log and each row that is written to it."""
+
+_TAIL = 16384
+"""The bytes at the end of a log that are read to find its last row."""
+_LARGEST_COUNT = 2**53
+"""The largest count that a floating-point number represents exactly."""
+_LARGEST = 1e30
+"""The largest valid return. Sums and squares of smaller values are finite."""
+
+
+class Log(NamedTuple):
+    """The rows of a JSON Lines file."""
+
+    rows: list[Row]
+    notice: str
+    """A notice for the reader of the report; "" if the file is complete."""
+
+
+def read_log(path: Path) -> Log:
+    """Read a JSON Lines file whose last line may be incomplete. A missing file has no rows.
+
+    An incomplete last line is dropped with a notice, because the run may be active. Any other damage is an error.
+    """
+    try:
+        *lines, rest = files.read(path.parent, path.name).split(b"\n")
+    except FileNotFoundError:
+        return Log([], "")
+    except OSError as error:
+        raise RunError(f"{path} cannot be read: {error}") from None
+    rows = []
+    for number, line in enumerate(lines, start=1):
+        try:
+            rows.append(files.parse_json(line))
+        except ValueError as error:
+            raise RunError(f"{path}, line {number} is damaged: {error}") from None
+    return Log(rows, f"{path.name}: the last line is incomplete and was dropped" if rest else "")
+
+
+def read_evaluations(path: Path) -> Log:
+    """Read eval.jsonl. Raises RunError if a row is not an evaluation or rows are out of order."""
+    log, before = read_log(path), -1
+    for number, row in enumerate(log.rows, start=1):
+        where = f"{path}, line {number}"
+        _check_counts(row, ("decisions", "frames", "updates"), where)
+        _check_returns(row, where)
+        if row["decisions"] <= before:
+            raise RunError(f"{where}: decisions {row['decisions']} come after {before}")
+        before = row["decisions"]
+    return log
+
+
+def read_timing(path: Path) -> Log:
+    """Read timing.jsonl. Raises RunError if a row has no valid time."""
+    log = read_log(path)
+    for number, row in enumerate(log.rows, start=1):
+        where = f"{path}, line {number}"
+        _check_counts(row, ("decisions",), where)
+        if not _is_number(row.get("seconds")):
+            raise RunError(f"{where}: seconds must be a number, got {row.get('seconds')!r}")
+    return log
+
+
+def newest_row(path: Path) -> Row:
+    """Return the last complete row of a JSON Lines file, or {} if there is none. Only the end of the file is read."""
+    try:
+        with atomic_io.open_file(path, "rb") as file:
+            file.seek(max(0, os.fstat(file.fileno()).st_size - _TAIL))
+            *lines, _ = file.read().split(b"\n")
+        return dict(json.loads(lines[-1]))
+    except (OSError, ValueError, IndexError, TypeError, RecursionError):
+        return {}
+
+
+def damaged_rows(content: bytes) -> list[int]:
+    """Return the numbers, from 1, of rows that are not JSON objects. An unfinished last row is one of them."""
+    *lines, rest = content.split(b"\n")
+    numbers = [number for number, line in enumerate(lines, start=1) if not _is_object(line)]
+    return [*numbers, len(lines) + 1] if rest else numbers
+
+
+def split_log(path: Path, entry: Mapping[str, Any]) -> tuple[bytes, bytes]:
+    """Return the rows up to a checkpoint and the rest. Raises RunError if the rows do not match `entry`.
+
+    `entry` holds the log's length and digest at the checkpoint.
+    """
+    with convert_errors(path):
+        content = atomic_io.read(path)
+    length = entry["bytes"]
+    if len(content) < length:
+        missing = length - len(content)
+        raise RunError(f"{path} is damaged: {missing} of the {length} bytes at the checkpoint are missing")
+    rows = content[:length]
+    if hashlib.sha256(rows).hexdigest() != entry["sha256"]:
+        raise RunError(f"{path} is damaged: its first {length} bytes have changed since they were written")
+    return rows, content[length:]
+
+
+class Logs:
+    """Appends rows to the logs. `state` and `restore` make them part of a checkpoint."""
+
+    def __init__(self, run: Path, mirrors: Sequence[Mirror] = ()) -> None:
+        self._paths = {name: run / f"{name}.jsonl" for name in LOGS}
+        self._lengths = dict.fromkeys(LOGS, 0)
+        self._digests = {name: hashlib.sha256() for name in LOGS}
+        self._mirrors = mirrors
+
+    def begin(self) -> None:
+        """Create empty log files."""
+        for path in self._paths.values():
+            with convert_errors(path):
+                atomic_io.write(path, b"")
+
+    def write(self, name: str, row: Mapping[str, Any]) -> None:
+        """Append a row, which includes the budget, to train, eval or timing."""
+        data = (json.dumps(row) + "\n").encode()
+        with convert_errors(self._paths[name]):
+            atomic_io.append(self._paths[name], data)
+        self._lengths[name] += len(data)
+        self._digests[name].update(data)
+        for mirror in self._mirrors:
+            mirror(name, row)
+
+    def state(self) -> dict[str, dict[str, Any]]:
+        """Sync all files to disk and return their lengths and digests."""
+        for name, path in self._paths.items():
+            with convert_errors(path):
+                length, wanted = atomic_io.sync(path), self._lengths[name]
+            if length != wanted:
+                raise RunError(f"{path} has {length} bytes, but {wanted} were written: another process changed it")
+        return {name: {"bytes": self._lengths[name], "sha256": self._digests[name].hexdigest()} for name in LOGS}
+
+    def restore(self, state: Mapping[str, Mapping[str, Any]]) -> None:
+        """Truncate each file to its length at a checkpoint. Raises RunError if the earlier content has changed."""
+        for name, path in self._paths.items():
+            rows, _ = split_log(path, state[name])
+            with convert_errors(path):
+                os.truncate(path, len(rows))
+            self._lengths[name], self._digests[name] = len(rows), hashlib.sha256(rows)
+
+
+@contextmanager
+def convert_errors(path: Path) -> Iterator[None]:
+    """Convert an OSError for `path`: a missing file to a RunError, all others to a ResourceError."""
+    try:
+        yield
+    except FileNotFoundError:
+        raise RunError(f"{path} is missing: it was deleted") from None
+    except OSError as error:
+        raise ResourceError(f"cannot use {path}: {error}") from None
+
+
+def _is_object(line: bytes) -> bool:
+    try:
+        return isinstance(json.loads(line), dict)
+    except (ValueError, RecursionError):
+        return False
+
+
+def _check_counts(row: object, names: Sequence[str], where: str) -> None:
+    if not isinstance(row, dict):
+        raise RunError(f"{where} must be a record, got {row!r}")
+    for name in names:
+        value = row.get(name)
+        if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value <= _LARGEST_COUNT:
+            raise RunError(f"{where}: {name} must be a whole number of at least 0, got {value!r}")
+
+
+def _check_returns(row: Mapping[str, Any], where: str) -> None:
+    for name, fewest in (("returns", 1), ("unseen_returns", 0)):
+        values = row.get(name, [])
+        if not isinstance(values, list) or len(values) < fewest or not all(map(_is_number, values)):
+            raise RunError(f"{where}: {name} must be finite numbers, got {values!r}")
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and abs(value) <= _LARGEST

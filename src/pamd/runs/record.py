@@ -1,0 +1,161 @@
+"""The record of one run: its config, status, versions and rows as plain data. Reports are made of these records."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from pamd.errors import CheckpointError, RunError, nearest
+from pamd.runs import files
+from pamd.runs.campaigns import campaign_runs, is_packed
+from pamd.runs.checkpoints import list_checkpoints, read_state
+from pamd.runs.identity import identity_digest, refuse_edits, tree_identity
+from pamd.runs.logs import Row, read_evaluations, read_timing
+from pamd.runs.status import Status, read_status
+from pamd.runs.versions import read_versions
+
+__all__ = ["RunRecord", "Unreadable", "find_runs", "read_record"]
+
+_DEEPEST = 4
+"""The maximum depth of the search for run directories."""
+
+
+@dataclass(frozen=True)
+class RunRecord:
+    """A run, finished or not, as plain data."""
+
+    path: Path
+    """The run directory."""
+    config: dict[str, Any]
+    """The content of config.json."""
+    config_text: str
+    """The text of config.json."""
+    status: Status
+    versions: list[dict[str, Any]]
+    """The versions of the software that trained the run, oldest first; [] if unknown."""
+    evaluations: list[Row]
+    """The rows of eval.jsonl, in order of decisions. Each has decisions, frames, updates and returns."""
+    timing: list[Row]
+    """The rows of timing.jsonl. Each has decisions and seconds."""
+    verified: str
+    """The evidence that config.json was not edited: a checkpoint or the directory name; "" if there is none."""
+    notices: tuple[str, ...] = ()
+    """Notices about the files of the run for the reader of a report."""
+
+
+def read_record(path: Path) -> RunRecord:
+    """Read the run in `path`. Each file is read only once because the run may still be active.
+
+    Raises RunError if a file cannot be read, or if config.json was edited.
+    """
+    file = path / "config.json"
+    try:
+        data = files.read(path, file.name)
+        text, config = data.decode(), files.parse_json(data)
+    except (OSError, ValueError) as error:
+        raise RunError(f"{file} cannot be read: {error}") from None
+    if not isinstance(config, dict):
+        raise RunError(f"{file} is not the config of a run: it must be a record, got {type(config).__name__}")
+    evidence = _confirm_config(path, config)
+    evaluations, timing = read_evaluations(path / "eval.jsonl"), read_timing(path / "timing.jsonl")
+    return RunRecord(
+        path,
+        config,
+        text,
+        read_status(path),
+        read_versions(path),
+        evaluations.rows,
+        timing.rows,
+        evidence.by,
+        tuple(filter(None, (evaluations.notice, timing.notice, evidence.notice))),
+    )
+
+
+class _Evidence(NamedTuple):
+    """The evidence that a config was not edited."""
+
+    by: str
+    """The checkpoint, or the directory name, which contains a digest of the config; "" if there is no evidence."""
+    notice: str = ""
+    """A notice about the checkpoints for the reader of the report; "" if there is none."""
+
+
+def _confirm_config(path: Path, config: Mapping[str, Any]) -> _Evidence:
+    """Compare config.json with the newest readable checkpoint. Raises RunError with the edited fields if they differ.
+
+    A run without checkpoints, such as a published one, can be confirmed only by the digest in its name.
+    """
+    saved = list_checkpoints(path / "checkpoints")
+    readable = False
+    for checkpoint in saved:
+        try:
+            state = read_state(checkpoint)
+        except CheckpointError:
+            continue
+        readable = True
+        if isinstance(state.get("config"), dict):
+            refuse_edits(config, state, checkpoint.name, str(path / "config.json"))
+            return _Evidence(f"checkpoint {checkpoint.name}")
+    notice = "" if readable or not saved else "no checkpoint can be read, so config.json cannot be confirmed"
+    digest = identity_digest(tree_identity(config))
+    return _Evidence("the digest in its name" if path.resolve().name.endswith(f"_{digest}") else "", notice)
+
+
+@dataclass(frozen=True)
+class Unreadable:
+    """A directory that cannot be read as a run, with the reason."""
+
+    path: Path
+    reason: str
+
+    @property
+    def name(self) -> str:
+        """The printable name of the directory."""
+        return str(files.printable(self.path.name))
+
+
+def find_runs(path: Path) -> Iterator[Path | Unreadable]:
+    """Yield the run directories at or below `path`, and directories that look like runs but cannot be read.
+
+    If `path` is a campaign (a Parquet file), yield FILE.parquet/RUN for each of its runs. Links are not followed.
+    Raises RunError if the path itself cannot be read or contains no run.
+    """
+    if path.is_file() or is_packed(path):
+        packed = campaign_runs(path) if path.is_file() else [path]
+        if not packed:
+            raise RunError(f"{path} contains no run")
+        yield from packed
+        return
+    try:
+        runs = list(_search(path, path, 0))
+    except OSError as error:
+        siblings = [other.name for other in path.parent.glob("*") if other.name != path.name and other.is_dir()]
+        hint = nearest(path.name, siblings)
+        reason = f"{path} does not exist" if not path.exists() else f"{path} cannot be read: {error.strerror}"
+        raise RunError(reason + (f"; near: {hint}" if hint else "")) from None
+    if not runs:
+        raise RunError(f"{path} is not a run directory and contains none: there is no config.json")
+    yield from runs
+
+
+def _search(path: Path, root: Path, depth: int) -> Iterator[Path | Unreadable]:
+    if (path / "config.json").is_symlink() or (path / "config.json").is_file():
+        yield path
+        return
+    inside = sorted(child for child in path.iterdir() if child.is_dir() and not child.name.startswith("."))
+    if (path / "eval.jsonl").exists():
+        yield Unreadable(path, f"{path} has evaluations but no config.json, so their run is not known")
+        return
+    for child in inside if depth < _DEEPEST else []:
+        if child.is_symlink():
+            # Runs below `root` are also found without the link.
+            target = child.resolve()
+            if (target / "config.json").is_file() and not target.is_relative_to(root.resolve()):
+                yield Unreadable(child, f"{child} is a symbolic link to another directory; pass {target} instead")
+            continue
+        try:
+            yield from _search(child, root, depth + 1)
+        except OSError as error:
+            yield Unreadable(child, f"{child} cannot be read: {error.strerror}")
