@@ -18,27 +18,16 @@ from pamd.errors import ConfigError
 from pamd.settings import override
 from pamd.training.config import Runtime, TrainConfig
 
-__all__ = ["GROUPS", "bench"]
+__all__ = ["GROUPS", "MOVED", "bench"]
 
-_MOVED = {
-    **dict.fromkeys(
-        [
-            "update",
-            "head",
-            "replay",
-            "render",
-            "distractors",
-            "pipeline",
-            "capacity",
-            "learning",
-            "encoders",
-            "peers",
-            "integrations",
-        ],
-        "python -m benchmarks {}` in a clone of the repository",
-    ),
-    **dict.fromkeys(("kills", "mutations", "soak"), "python -m tests.reliability {}` in a clone of the repository"),
-    **dict.fromkeys(("flops", "scaling"), "pamd reproduce table-{}`"),
+_BENCHMARKS = (
+    *("update", "head", "replay", "render", "distractors", "pipeline", "capacity", "learning", "encoders", "peers"),
+    "integrations",
+)
+MOVED = {
+    **{name: f"`python -m benchmarks {name}` in a clone of the repository" for name in _BENCHMARKS},
+    **{name: f"`python -m tests.reliability {name}` in a clone" for name in ("kills", "mutations", "soak")},
+    **{name: f"`pamd reproduce table-{name}`" for name in ("flops", "scaling")},
 }
 """The benchmarks that `pamd bench NAME` ran up to version 0.2.0, and what runs them now."""
 _REPLAY = 10_000
@@ -76,8 +65,6 @@ def bench(
         seconds: time of the measurement, after a short warm-up
         json_: print the result as JSON
     """
-    if task in _MOVED:
-        raise ConfigError(f"bench measures a task, e.g. `pamd bench cheetah_run`; use `{_MOVED[task].format(task)}")
     if seconds <= 0:
         raise ConfigError(f"bench: seconds must be positive, got {seconds:g}")
     made = prepare_clips(build_config("bench", task, options, config, set_, runtime), print_text)

@@ -10,7 +10,7 @@ from typing import Any
 from pamd.cli.parser import bind, parser
 from pamd.cli.signature import description
 from pamd.cli.unexpected import UNEXPECTED, unexpected
-from pamd.errors import PamdError, RunInterrupted, UnknownNameError
+from pamd.errors import ConfigError, PamdError, RunInterrupted, UnknownNameError
 
 __all__ = ["main"]
 
@@ -84,6 +84,8 @@ def _dispatch(command: str, words: list[str]) -> int:
         if words[0] not in function:
             raise UnknownNameError(f"{command} command", words[0], function)
         function, prog, words = function[words[0]], f"{prog} {words[0]}", words[1:]
+    if words and words[0] in (moved := getattr(module, "MOVED", {})):  # Before its options are read: they moved, too.
+        raise ConfigError(f"{command} {words[0]} has moved: use {moved[words[0]]}")
     groups = getattr(module, "GROUPS", {}).get(name)
     if "-h" in words or "--help" in words:
         sys.stdout.write(parser(prog, function, groups).format_help())
