@@ -15,7 +15,7 @@ from pamd.types import Loss
 
 __all__ = ["adam", "descend", "follow", "load_optimizer", "slow_copy"]
 
-Network = TypeVar("Network", bound=nn.Module)
+_Network = TypeVar("_Network", bound=nn.Module)
 
 
 def adam(parameters: Iterable[Tensor], learning_rate: float, **options: object) -> torch.optim.Adam:
@@ -54,7 +54,7 @@ def load_optimizer(optimizer: torch.optim.Optimizer, tensors: Mapping[str, Tenso
     optimizer.load_state_dict({**optimizer.state_dict(), "state": state})
 
 
-def slow_copy(network: Network) -> Network:
+def slow_copy(network: _Network) -> _Network:
     """Return a copy in evaluation mode that no optimizer trains. `follow` updates it."""
     return copy.deepcopy(network).requires_grad_(False).eval()
 

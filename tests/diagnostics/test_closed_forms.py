@@ -16,9 +16,9 @@ from pamd import exact
 from pamd.diagnostics import absorption_ratio, denoising_factor, geometry_of, match
 from pamd.diagnostics.absorption import absorption
 from pamd.diagnostics.base import Ledger
-from pamd.diagnostics.exact import distortion, metric_of, relative_residual
-from pamd.diagnostics.geometry import anisotropy, condition_number, off_diagonal_share, pair_variation, spectrum
-from pamd.diagnostics.latents import classical_mds, nearest_rows, overlap, pca, standardized_l2
+from pamd.diagnostics.exact import _metric_of, _relative_residual, distortion
+from pamd.diagnostics.geometry import _condition_number, _off_diagonal_share, _pair_variation, _spectrum, anisotropy
+from pamd.diagnostics.latents import _classical_mds, _nearest_rows, _overlap, _pca, _standardized_l2
 from pamd.diagnostics.matching import parameters
 from pamd.diagnostics.residual import Curve
 from pamd.distances.pamd import QuadraticForm
@@ -31,21 +31,21 @@ from pamd.representation.meters import entropy_rank
 def test_an_isotropic_matrix_has_full_effective_rank_and_nothing_else() -> None:
     d = 7
     G = torch.eye(d, dtype=torch.float64).expand(3, d, d) / d
-    eigenvalues = spectrum(G)
+    eigenvalues = _spectrum(G)
     assert entropy_rank(eigenvalues) == pytest.approx([d] * 3)
-    assert condition_number(eigenvalues) == pytest.approx([1.0] * 3)
-    assert off_diagonal_share(G).abs().max() < 1e-12
+    assert _condition_number(eigenvalues) == pytest.approx([1.0] * 3)
+    assert _off_diagonal_share(G).abs().max() < 1e-12
     assert anisotropy(G).abs().max() < 1e-12
-    assert pair_variation(G).abs().max() < 1e-12
+    assert _pair_variation(G).abs().max() < 1e-12
 
 
 def test_a_matrix_of_rank_one_has_effective_rank_one_and_is_singular() -> None:
     v = torch.full((4, 1), 0.5, dtype=torch.float64)
     G = (v @ v.T)[None]
-    eigenvalues = spectrum(G)
+    eigenvalues = _spectrum(G)
     assert entropy_rank(eigenvalues).item() == pytest.approx(1.0)
-    assert condition_number(eigenvalues).item() == math.inf
-    assert off_diagonal_share(G).item() == pytest.approx(12 / 16)
+    assert _condition_number(eigenvalues).item() == math.inf
+    assert _off_diagonal_share(G).item() == pytest.approx(12 / 16)
     assert anisotropy(G).item() == pytest.approx(math.sqrt(1 - 1 / 4))
 
 
@@ -158,15 +158,15 @@ def test_the_denoising_factor() -> None:
 
 def test_an_exact_embedding_has_distortion_one_and_no_residual() -> None:
     mdp = exact.garnet(6, rng=np.random.default_rng(1))
-    D = metric_of(mdp, "bisimulation")[np.triu_indices(6, 1)]
+    D = _metric_of(mdp, "bisimulation")[np.triu_indices(6, 1)]
     assert distortion(3 * D, D) == pytest.approx(1.0)
-    assert relative_residual(3 * D, D) == pytest.approx(0.0)
+    assert _relative_residual(3 * D, D) == pytest.approx(0.0)
     assert rank_correlation(3 * D, D) == pytest.approx(1.0)
     assert distortion(np.array([1.0, 4.0]), np.array([1.0, 2.0])) == pytest.approx(2.0)
     assert distortion(np.array([-1.0, 4.0]), np.array([1.0, 2.0])) == math.inf
     assert distortion(np.array([5.0, 1.0]), np.array([0.0, 2.0])) == pytest.approx(1.0)
-    assert relative_residual(np.ones(len(D)), D) == pytest.approx(1.0)  # a constant distance explains nothing
-    assert relative_residual(np.array([1.0, 0.0]), np.array([1.0, 2.0])) == pytest.approx(4 / 0.5)
+    assert _relative_residual(np.ones(len(D)), D) == pytest.approx(1.0)  # a constant distance explains nothing
+    assert _relative_residual(np.array([1.0, 0.0]), np.array([1.0, 2.0])) == pytest.approx(4 / 0.5)
 
 
 @pytest.mark.parametrize("metric", ["bisimulation", "mico"])
@@ -176,7 +176,7 @@ def test_a_scaled_mdp_scales_its_metric_and_leaves_what_is_embedded(metric: str)
     policy = exact.uniform_policy(mdp)
     one, ten = (exact.bisimulation(m) if metric == "bisimulation" else exact.mico(m, policy) for m in (mdp, scaled))
     assert ten == pytest.approx(10 * one, rel=1e-6)
-    assert metric_of(scaled, metric) == pytest.approx(metric_of(mdp, metric), rel=1e-3)
+    assert _metric_of(scaled, metric) == pytest.approx(_metric_of(mdp, metric), rel=1e-3)
 
 
 def test_rank_correlation_shares_ties_and_is_zero_without_variation() -> None:
@@ -190,20 +190,20 @@ def test_maps_of_points_in_a_plane_are_exact() -> None:
     rng = np.random.default_rng(0)
     points = rng.normal(size=(12, 2))
     D = np.linalg.norm(points[:, None] - points, axis=-1)
-    for flat, share in (classical_mds(D), pca(np.pad(points, ((0, 0), (0, 3))))):
+    for flat, share in (_classical_mds(D), _pca(np.pad(points, ((0, 0), (0, 3))))):
         assert np.linalg.norm(flat[:, None] - flat, axis=-1) == pytest.approx(D)
         assert share.sum() == pytest.approx(1.0)
 
 
 def test_neighbors_and_their_overlap() -> None:
-    D = standardized_l2(np.array([[0.0, 7.0], [1.0, 7.0], [3.0, 7.0], [7.0, 7.0]]))
-    near = nearest_rows(D, 2, np.eye(4, dtype=bool))
+    D = _standardized_l2(np.array([[0.0, 7.0], [1.0, 7.0], [3.0, 7.0], [7.0, 7.0]]))
+    near = _nearest_rows(D, 2, np.eye(4, dtype=bool))
     assert near[0].tolist() == [1, 2]
     assert near[3].tolist() == [2, 1]
-    assert overlap(near, near) == 1.0
-    assert overlap(np.array([[1, 2]]), np.array([[2, 3]])) == 0.5
+    assert _overlap(near, near) == 1.0
+    assert _overlap(np.array([[1, 2]]), np.array([[2, 3]])) == 0.5
     with pytest.raises(ConfigError, match="collect more states"):
-        nearest_rows(D, 4, np.eye(4, dtype=bool))
+        _nearest_rows(D, 4, np.eye(4, dtype=bool))
 
 
 def test_a_ledger_goes_on_where_it_was_and_mixes_nothing(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from pamd import diagnostics, exact
-from pamd.diagnostics.dimension import least_distortions, varied_mdps
+from pamd.diagnostics.dimension import _least_distortions, _varied_mdps
 from pamd.diagnostics.exact import quotient, space_of
 from pamd.diagnostics.matching import match
 from pamd.errors import ConfigError, UnknownNameError
@@ -27,7 +27,7 @@ def test_points_of_a_square_need_the_plane_and_those_of_a_line_do_not() -> None:
     square = quotient(np.linalg.norm(points[:, None] - points, axis=-1))
     x = np.array([0.0, 1, 3])
     line = quotient(np.abs(x[:, None] - x))  # fewer states: both are trained at once
-    one, two = (least_distortions([square, line], match("l2", d), d, within=1.05, **FIT) for d in (1, 2))
+    one, two = (_least_distortions([square, line], match("l2", d), d, within=1.05, **FIT) for d in (1, 2))
     assert (two <= 1.05).all()
     assert one[1] <= 1.05
     assert one[0] > 1.5
@@ -37,8 +37,8 @@ def test_points_of_a_square_need_the_plane_and_those_of_a_line_do_not() -> None:
 def test_spaces_and_heads_are_trained_apart(name: str) -> None:
     D = quotient(exact.mico(SMALL["garnet"], exact.uniform_policy(SMALL["garnet"])))
     fit = {**FIT, "seeds": 1, "steps": 30, "within": 1.0}
-    alone = least_distortions([D], match(name, 2), 2, **fit)
-    together = least_distortions([D, quotient(D**2)], match(name, 2), 2, **fit)
+    alone = _least_distortions([D], match(name, 2), 2, **fit)
+    together = _least_distortions([D, quotient(D**2)], match(name, 2), 2, **fit)
     np.testing.assert_allclose(together[0], alone[0], rtol=1e-4)
     assert together[1] != together[0]
 
@@ -71,7 +71,7 @@ def test_fits_are_kept_and_drawn(tmp_path: Path) -> None:
 
 
 def test_the_figure_has_more_than_twenty_mdps_that_differ() -> None:
-    mdps = varied_mdps()
+    mdps = _varied_mdps()
     assert len(mdps) > 20
     seen = {(mdp.under(exact.uniform_policy(mdp))[0].round(9).tobytes(), mdp.gamma) for mdp in mdps.values()}
     assert len(seen) == len(mdps)

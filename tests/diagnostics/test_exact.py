@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from pamd import diagnostics, exact
-from pamd.diagnostics.exact import embed, relative_residual
+from pamd.diagnostics.exact import _embed, _relative_residual
 from pamd.diagnostics.matching import match
 from pamd.errors import ConfigError, MDPError, UnknownNameError
 from pamd.report.diagnostics import draw
@@ -22,11 +22,11 @@ def test_a_trained_table_embeds_points_of_a_line_and_a_random_one_does_not() -> 
     pairs = np.stack(np.triu_indices(7, 1), axis=1)
     upper = np.triu_indices(7, 1)
     found = {
-        trainable: embed(D, match("l2", 2), 2, trainable=trainable, seed=0, pairs=pairs, steps=800, learning_rate=2e-2)
+        trainable: _embed(D, match("l2", 2), 2, trainable=trainable, seed=0, pairs=pairs, steps=800, learning_rate=2e-2)
         for trainable in (True, False)
     }
-    assert relative_residual(found[True][upper], D[upper]) < 0.01
-    assert relative_residual(found[False][upper], D[upper]) > 0.1
+    assert _relative_residual(found[True][upper], D[upper]) < 0.01
+    assert _relative_residual(found[False][upper], D[upper]) > 0.1
 
 
 def test_exact_goes_on_and_draws(tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ from tests.envs.clip_files import write_clips
 from tests.training.runs import toy
 
 from pamd import diagnostics
-from pamd.diagnostics.states import play, simulator_state
+from pamd.diagnostics.states import _simulator_state, play
 from pamd.diagnostics.transitions import collect, open_replay
 from pamd.distances import DISTANCES, Distance, Properties
 from pamd.distances.base import NoOptions
@@ -165,9 +165,9 @@ def test_states_belong_to_their_pictures(runs: dict[str, Path]) -> None:
 def test_the_simulators_state_of_a_real_task() -> None:
     env = make_env("cartpole_swingup", size=24, render="fast")
     env.reset()
-    before = simulator_state(env)
+    before = _simulator_state(env)
     env.step(np.ones(1, dtype=np.float32))
-    after = simulator_state(env)
+    after = _simulator_state(env)
     env.close()
     assert before is not None
     assert after is not None

@@ -10,7 +10,7 @@ from typing import Protocol
 
 __all__ = ["Absorption", "absorption", "absorption_ratio"]
 
-TAIL = 0.1
+_TAIL = 0.1
 """The end of a curve is the mean of its last tenth, because single points are noisy."""
 
 _FLOOR = 1e-12
@@ -101,4 +101,4 @@ def _standard_error(values: Sequence[float]) -> float:
 
 
 def _end(residual: Sequence[float]) -> float:
-    return statistics.fmean(residual[-max(1, round(TAIL * len(residual))) :])
+    return statistics.fmean(residual[-max(1, round(_TAIL * len(residual))) :])

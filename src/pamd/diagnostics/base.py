@@ -40,13 +40,13 @@ class Result(Protocol):
 
 DIAGNOSTICS: Registry[Callable[..., Result]] = Registry("diagnostic", "pamd.diagnostics")
 
-Compute = TypeVar("Compute", bound=Callable[..., Result])
+_Compute = TypeVar("_Compute", bound=Callable[..., Result])
 
 
-def diagnostic(name: str) -> Callable[[Compute], Compute]:
+def diagnostic(name: str) -> Callable[[_Compute], _Compute]:
     """Return a decorator that registers a function under `name`. It keeps the type of the function."""
 
-    def add(compute: Compute) -> Compute:
+    def add(compute: _Compute) -> _Compute:
         DIAGNOSTICS.register(name)(compute)
         return compute
 

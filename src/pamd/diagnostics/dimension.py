@@ -20,16 +20,17 @@ from torch.func import functional_call, stack_module_state, vmap
 
 from pamd import exact as truth
 from pamd.diagnostics.base import Ledger, Progress, diagnostic, quiet
-from pamd.diagnostics.exact import START, Array, Space, quotient, space_of
+from pamd.diagnostics.exact import START, Space, quotient, space_of
 from pamd.diagnostics.matching import Head, match
 from pamd.distances import DISTANCES
 from pamd.errors import ConfigError
 from pamd.exact import FiniteMDP
+from pamd.exact.mdp import Array
 from pamd.ranks import rank_correlation
 
 __all__ = ["Dimension", "Need", "dimension"]
 
-DIMENSIONS = (1, 2, 3, 4, 6, 8)
+_DIMENSIONS = (1, 2, 3, 4, 6, 8)
 _PLANS = {
     "corridor": "............G",
     "short corridor": ".....G",
@@ -38,9 +39,9 @@ _PLANS = {
     "rooms": "..#..\n.....\n..#.G",
     "comb": ".....\n.#.#.\n.#.#G",
 }
-SHARPNESS = (2.0, 30.0)
+_SHARPNESS = (2.0, 30.0)
 """The inverse temperature of the smooth maximum that approximates the distortion, at the first and the last step."""
-CHECK_EVERY = 25
+_CHECK_EVERY = 25
 """Steps between evaluations of the exact distortion."""
 
 
@@ -67,7 +68,7 @@ class Dimension:
     """By distance, the rank correlation of the needed dimension and the effective dimension. None counts as largest."""
 
 
-def varied_mdps() -> dict[str, FiniteMDP]:
+def _varied_mdps() -> dict[str, FiniteMDP]:
     """Return 22 MDPs of various dimensions: garnets with several branchings, and grids with two discounts."""
     rng = np.random.default_rng(0)
     garnets = {
@@ -90,7 +91,7 @@ def dimension(
     *,
     metrics: Sequence[str] = ("policy-bisimulation",),
     distances: Sequence[str] | None = None,
-    dimensions: Sequence[int] = DIMENSIONS,
+    dimensions: Sequence[int] = _DIMENSIONS,
     within: float = 2.0,
     seeds: int = 2,
     steps: int = 150,
@@ -123,7 +124,7 @@ def dimension(
     names = tuple(DISTANCES.names() if distances is None else distances)
     for name in names:
         DISTANCES.get(name)
-    mdps = varied_mdps() if mdps is None else mdps
+    mdps = _varied_mdps() if mdps is None else mdps
     settings = {
         "within": within,
         "dimensions": sorted(dimensions),
@@ -167,7 +168,7 @@ def _needs(
             head = match(name, d)
         except ConfigError:
             continue  # The distance is not defined for so few dimensions.
-        found = least_distortions(
+        found = _least_distortions(
             [tables[key] for key in left], head, d,
             within=within, seeds=seeds, steps=steps, learning_rate=learning_rate,
         )  # fmt: skip
@@ -189,7 +190,7 @@ def _correlations(spaces: Sequence[Space], cells: Sequence[Need]) -> dict[str, f
     return found
 
 
-def least_distortions(
+def _least_distortions(
     metrics: Sequence[Array],
     head: Head,
     latent_dim: int,
@@ -224,7 +225,7 @@ def least_distortions(
     for step in range(steps):
         value = measure(weights, table[rows, left], table[rows, right])
         ratio = (value.mean(-1) if value.ndim == 3 else value) / wanted
-        if step % CHECK_EVERY == 0 or step == steps - 1:
+        if step % _CHECK_EVERY == 0 or step == steps - 1:
             best = torch.minimum(best, _distortion(ratio.detach()).view(-1, seeds).amin(1))
             if bool((best <= within).all()):
                 break
@@ -269,7 +270,7 @@ def _loss(ratio: Tensor, progress: float) -> Tensor:
     """Return the loss of ratios d / D [I, P]: squared error in the first half, then a smooth max log - min log."""
     if progress < 0.5:
         return (ratio - 1).square().mean(1).sum()
-    first, last = SHARPNESS
+    first, last = _SHARPNESS
     sharpness: float = first * (last / first) ** (2 * progress - 1)
     x = sharpness * ratio.clamp(min=1e-6).log()
     return torch.stack([torch.logsumexp(x, 1), torch.logsumexp(-x, 1)]).sum() / sharpness

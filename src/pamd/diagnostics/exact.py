@@ -24,15 +24,14 @@ from pamd.diagnostics.matching import Head, match
 from pamd.distances import DISTANCES, Distance
 from pamd.errors import ConfigError
 from pamd.exact import FiniteMDP
+from pamd.exact.mdp import Array
 from pamd.ranks import rank_correlation
 
 __all__ = ["START", "Cell", "Exact", "Space", "exact", "quotient", "space_of"]
 
-Array = NDArray[np.float64]
-
-DISTANCE_NAMES = ("l2", "cosine", "mico", "diagonal", "adaptive-diagonal", "pamd", "mlp")
-DIMENSIONS = (2, 4, 8, 16, 32)
-ENCODERS = ("frozen", "trainable")
+_DISTANCES = ("l2", "cosine", "mico", "diagonal", "adaptive-diagonal", "pamd", "mlp")
+_DIMENSIONS = (2, 4, 8, 16, 32)
+_ENCODERS = ("frozen", "trainable")
 START = 2.0
 """The typical initial distance between random latents; the mean of the metric is 1. If it is much larger, a norm
 converges to bad minima. If it is smaller, a trace-normalized form, which never exceeds the norm, cannot reach the
@@ -75,9 +74,9 @@ class Cell:
     """max(d / D) / min(d / D) over pairs with D > 0. 1 is perfect; infinity if some d is not above 0."""
     rank_correlation: float
     residual: float
-    """`relative_residual` of the fitted pairs"""
+    """`_relative_residual` of the fitted pairs"""
     held_out: float
-    """`relative_residual` of the held-out pairs"""
+    """`_relative_residual` of the held-out pairs"""
 
 
 @dataclass(frozen=True)
@@ -100,7 +99,7 @@ def distortion(d: Array, D: Array) -> float:
     return float(ratio.max() / ratio.min()) if ratio.min() > 0 else float("inf")
 
 
-def relative_residual(d: Array, D: Array) -> float:
+def _relative_residual(d: Array, D: Array) -> float:
     """Return the scale-invariant error min over c of |c d - D|^2 / |D - mean D|^2. d, D: [P].
 
     A constant distance has 1. The variance is used instead of |D|^2, because a metric may be nearly constant.
@@ -110,7 +109,7 @@ def relative_residual(d: Array, D: Array) -> float:
     return max(error, 0.0) / spread if spread > 0 else 0.0
 
 
-def standard_mdps() -> dict[str, FiniteMDP]:
+def _standard_mdps() -> dict[str, FiniteMDP]:
     """Return a random MDP and a grid with walls and a goal."""
     return {
         "garnet": truth.garnet(20, rng=np.random.default_rng(0)),
@@ -118,7 +117,7 @@ def standard_mdps() -> dict[str, FiniteMDP]:
     }
 
 
-def metric_of(mdp: FiniteMDP, metric: str) -> Array:
+def _metric_of(mdp: FiniteMDP, metric: str) -> Array:
     """Return one of `pamd.exact.METRICS` under the uniform policy, [S, S] with mean 1 off the diagonal."""
     # Optimal transport is slow, and embeddings are far less accurate than this tolerance.
     D = truth.metric(metric, mdp, tolerance=1e-4 if "bisimulation" in metric else 1e-9)
@@ -133,8 +132,8 @@ def exact(
     mdps: Mapping[str, FiniteMDP] | None = None,
     *,
     metrics: Sequence[str] = ("bisimulation", "mico"),
-    distances: Sequence[str] = DISTANCE_NAMES,
-    dimensions: Sequence[int] = DIMENSIONS,
+    distances: Sequence[str] = _DISTANCES,
+    dimensions: Sequence[int] = _DIMENSIONS,
     seeds: int = 2,
     steps: int = 400,
     learning_rate: float = 1e-2,
@@ -163,11 +162,11 @@ def exact(
             raise ConfigError(f"exact: {what} must name at least one, and dimensions be at least 1, got {given}")
     for name in distances:
         DISTANCES.get(name)
-    mdps = standard_mdps() if mdps is None else mdps
+    mdps = _standard_mdps() if mdps is None else mdps
     tables = {}
     for count, (mdp, metric) in enumerate((mdp, metric) for mdp in mdps for metric in metrics):
         progress("solving MDPs", count, len(mdps) * len(metrics))
-        tables[f"{mdp} {metric}"] = metric_of(mdps[mdp], metric)
+        tables[f"{mdp} {metric}"] = _metric_of(mdps[mdp], metric)
     settings = {"steps": steps, "learning_rate": learning_rate, "held_out": held_out}
     ledger = Ledger(None if out is None else out / "cells.jsonl", {**settings, "mdps": _digest(tables)})
     plan = [
@@ -176,14 +175,14 @@ def exact(
         for name in tables
         for distance in distances
         for d in dimensions
-        for encoder in ENCODERS
+        for encoder in _ENCODERS
     ]
     for count, (name, distance, d, encoder, seed) in enumerate(plan if not interrupted else ()):
         key = f"{name} {distance} {d} {encoder} {seed}"
         if key not in ledger:
             head = match(distance, d)
             fitted, rest = _split(len(tables[name]), held_out, seed)
-            measured = embed(
+            measured = _embed(
                 tables[name], head, d, trainable=encoder == "trainable", seed=seed, pairs=fitted, steps=steps,
                 learning_rate=learning_rate,
             )  # fmt: skip
@@ -196,7 +195,7 @@ def exact(
     return Exact(settings, tables, cells, spaces)
 
 
-def embed(
+def _embed(
     D: Array,
     head: Head,
     latent_dim: int,
@@ -249,8 +248,8 @@ def _cell(
         mdp, metric, distance, latent_dim, "trainable" if encoder == "trainable" else "frozen", seed,
         distortion=distortion(d[upper], D[upper]),
         rank_correlation=rank_correlation(d[upper], D[upper]),
-        residual=relative_residual(*some),
-        held_out=relative_residual(*others),
+        residual=_relative_residual(*some),
+        held_out=_relative_residual(*others),
     )  # fmt: skip
     return dataclasses.asdict(cell)
 

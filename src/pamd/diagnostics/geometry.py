@@ -17,14 +17,13 @@ from pamd.diagnostics.transitions import choose
 from pamd.distances import DISTANCES, Distance
 from pamd.distances.pamd import QuadraticForm
 from pamd.errors import ConfigError, ShapeError
+from pamd.exact.mdp import Array
 from pamd.representation.meters import entropy_rank
 from pamd.training import Trained, load
 
 __all__ = ["Geometry", "geometry", "geometry_of"]
 
-Array = NDArray[np.float64]
-
-ACTIVE = 0.01
+_ACTIVE = 0.01
 """A guard (an epsilon or the ridge) is active if it exceeds this share of the guarded value."""
 
 
@@ -62,7 +61,7 @@ class Geometry:
     dead_everywhere: int | None
     """The number of coordinates of L's diagonal that are dead on every pair."""
     guards: dict[str, float]
-    """The share of pairs on which each guard is active (`ACTIVE`)."""
+    """The share of pairs on which each guard is active (`_ACTIVE`)."""
     triangle_violations: float
     """The share of triples with d(x, z) > d(x, y) + d(y, z)"""
     triangle_excess: float
@@ -131,7 +130,7 @@ def geometry_of(
     i, j, k = (torch.as_tensor(row) for row in _different(len(z), pairs, rng).T)
     x, y = z[i], z[j]
     G = distance.matrix(x, y)
-    eigenvalues = spectrum(G)
+    eigenvalues = _spectrum(G)
     rank = entropy_rank(eigenvalues)
     value = distance(x, y)
     lower, upper = distance.bounds(x, y)
@@ -143,11 +142,11 @@ def geometry_of(
         distance=name or type(distance).__name__,
         latent_dim=distance.latent_dim,
         eigenvalues=_array(eigenvalues),
-        condition=_array(condition_number(eigenvalues)),
+        condition=_array(_condition_number(eigenvalues)),
         effective_rank=_array(rank),
-        off_diagonal=_array(off_diagonal_share(G)),
+        off_diagonal=_array(_off_diagonal_share(G)),
         anisotropy=_array(anisotropy(G / _trace(distance))),
-        variation=_array(pair_variation(G)),
+        variation=_array(_pair_variation(G)),
         mean_matrix=_array(G.mean(0)),
         typical_matrix=_array(G[int(rank.argsort()[len(rank) // 2])]),
         value=_array(value),
@@ -162,19 +161,19 @@ def geometry_of(
     )
 
 
-def spectrum(G: Tensor) -> Tensor:
+def _spectrum(G: Tensor) -> Tensor:
     """Return the eigenvalues, largest first, with rounding errors set to 0. G: [P, d, d] -> [P, d]."""
     ascending: Tensor = torch.linalg.eigvalsh(G)
     rounding = G.shape[-1] * torch.finfo(G.dtype).eps * ascending[:, -1:]
     return torch.where(ascending > rounding, ascending, 0).flip(-1)
 
 
-def condition_number(eigenvalues: Tensor) -> Tensor:
+def _condition_number(eigenvalues: Tensor) -> Tensor:
     """Return the largest over the smallest eigenvalue; infinity if the smallest is 0. [P, d] -> [P]."""
     return eigenvalues[:, 0] / eigenvalues[:, -1]
 
 
-def off_diagonal_share(G: Tensor) -> Tensor:
+def _off_diagonal_share(G: Tensor) -> Tensor:
     """Return the off-diagonal share of |G|_F^2; 0 if G only weights coordinates. [P, d, d] -> [P]."""
     total = G.square().sum((1, 2))
     return 1 - G.diagonal(dim1=1, dim2=2).square().sum(-1) / total
@@ -187,7 +186,7 @@ def anisotropy(G: Tensor) -> Tensor:
     return distance
 
 
-def pair_variation(G: Tensor) -> Tensor:
+def _pair_variation(G: Tensor) -> Tensor:
     """Return |G_p - mean G|_F / |mean G|_F; 0 if all pairs share one matrix. [P, d, d] -> [P]."""
     mean = G.mean(0)
     variation: Tensor = torch.linalg.matrix_norm(G - mean) / torch.linalg.matrix_norm(mean)
@@ -199,13 +198,13 @@ def _guards(
 ) -> dict[str, float]:
     config = distance.config
     quadratic = torch.einsum("pi,pij,pj->p", delta, G, delta)
-    guards = {"root epsilon": quadratic < config.root_epsilon / (ACTIVE if config.root == "add" else 1.0)}
+    guards = {"root epsilon": quadratic < config.root_epsilon / (_ACTIVE if config.root == "add" else 1.0)}
     if config.trace_normalised:
-        guards["trace epsilon"] = 1 - eigenvalues.sum(-1) / _trace(distance) > ACTIVE
+        guards["trace epsilon"] = 1 - eigenvalues.sum(-1) / _trace(distance) > _ACTIVE
     if config.ridge is not None:
         # The lemma's lower bound is the contribution of the ridge to the value, before the root guard.
         squared = (lower / distance.scale).square() - (config.root_epsilon if config.root == "add" else 0.0)
-        guards["ridge"] = squared > ACTIVE * quadratic
+        guards["ridge"] = squared > _ACTIVE * quadratic
     return {name: float(active.double().mean()) for name, active in guards.items()}
 
 

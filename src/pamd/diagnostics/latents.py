@@ -15,18 +15,17 @@ from pamd.diagnostics.base import Progress, diagnostic, quiet
 from pamd.diagnostics.states import States, play
 from pamd.distances import Distance, distance
 from pamd.errors import ConfigError, ShapeError
+from pamd.exact.mdp import Array
 from pamd.ranks import rank_correlation
 from pamd.representation.denoising import denoising_factor
 from pamd.training import Trained, load
 
 __all__ = ["LatentReport", "latents"]
 
-Array = NDArray[np.float64]
-
-SecondView = Callable[[NDArray[np.uint8]], NDArray[np.uint8]]
+_SecondView = Callable[[NDArray[np.uint8]], NDArray[np.uint8]]
 """Maps observations [N, k*C, H, W] to the same states with another background."""
 
-APART = 5
+_APART = 5
 """The minimum difference in index between neighbors of the same episode, in collected states. Consecutive frames are
 always similar, which is not informative."""
 
@@ -66,7 +65,7 @@ def latents(
     neighbors: int = 4,
     queries: int = 5,
     seed: int = 0,
-    second_view: SecondView | None = None,
+    second_view: _SecondView | None = None,
     progress: Progress = quiet,
 ) -> LatentReport:
     """Examine the latents of a run: nearest neighbors as images, correlations with behavior, 2D maps.
@@ -90,9 +89,9 @@ def latents(
     with torch.no_grad():
         measured = {name: _symmetric(d.all_pairs(z).numpy().astype(np.float64)) for name, d in comparators.items()}
     if seen.simulator is not None:
-        measured["state"] = standardized_l2(seen.simulator)
+        measured["state"] = _standardized_l2(seen.simulator)
     close = _close_in_time(seen)
-    near = {name: nearest_rows(matrix, neighbors, close) for name, matrix in measured.items()}
+    near = {name: _nearest_rows(matrix, neighbors, close) for name, matrix in measured.items()}
     flat = z.numpy().astype(np.float64)
     factors: dict[str, float] = {}
     with torch.no_grad():
@@ -113,8 +112,8 @@ def latents(
         neighbors=near,
         queries=np.linspace(0, len(seen) - 1, queries + 2).round().astype(np.int64)[1:-1],
         correlations=_correlations(measured, seen),
-        agreement={name: overlap(near[name], near["state"]) for name in near} if "state" in near else {},
-        maps={"pca": pca(flat), "mds": classical_mds(next(iter(measured.values())))},
+        agreement={name: _overlap(near[name], near["state"]) for name in near} if "state" in near else {},
+        maps={"pca": _pca(flat), "mds": _classical_mds(next(iter(measured.values())))},
         denoising=factors,
     )
 
@@ -132,7 +131,7 @@ def _symmetric(matrix: Array) -> Array:
 def _close_in_time(states: States) -> NDArray[np.bool_]:
     order = np.arange(len(states))
     same_episode = states.episode[:, None] == states.episode
-    return np.asarray(same_episode & (np.abs(order[:, None] - order) < APART))
+    return np.asarray(same_episode & (np.abs(order[:, None] - order) < _APART))
 
 
 def _correlations(measured: dict[str, Array], states: States) -> dict[str, dict[str, float]]:
@@ -146,7 +145,7 @@ def _correlations(measured: dict[str, Array], states: States) -> dict[str, dict[
     }
 
 
-def standardized_l2(states: Array) -> Array:
+def _standardized_l2(states: Array) -> Array:
     """Return Euclidean distances after dividing each coordinate by its standard deviation. Constant ones are ignored.
 
     states: [N, S] -> [N, N].
@@ -156,7 +155,7 @@ def standardized_l2(states: Array) -> Array:
     return np.asarray(np.linalg.norm(moving[:, None] - moving[None], axis=-1))
 
 
-def nearest_rows(distances: Array, count: int, excluded: NDArray[np.bool_]) -> NDArray[np.int64]:
+def _nearest_rows(distances: Array, count: int, excluded: NDArray[np.bool_]) -> NDArray[np.int64]:
     """Return the nearest columns [N, count] of every row, nearest first, except where `excluded` [N, N] is True."""
     allowed = np.where(excluded, np.inf, distances)
     if (np.isfinite(allowed).sum(1) < count).any():
@@ -164,13 +163,13 @@ def nearest_rows(distances: Array, count: int, excluded: NDArray[np.bool_]) -> N
     return np.argsort(allowed, axis=1, kind="stable")[:, :count]
 
 
-def overlap(one: NDArray[np.int64], other: NDArray[np.int64]) -> float:
-    """Return the mean share of common neighbors of two results [N, k] of `nearest_rows`."""
+def _overlap(one: NDArray[np.int64], other: NDArray[np.int64]) -> float:
+    """Return the mean share of common neighbors of two results [N, k] of `_nearest_rows`."""
     shared = [len(set(a) & set(b)) / len(a) for a, b in zip(one.tolist(), other.tolist(), strict=True)]
     return float(np.mean(shared))
 
 
-def pca(latents: Array) -> tuple[Array, Array]:
+def _pca(latents: Array) -> tuple[Array, Array]:
     """Return the first two principal coordinates [N, 2] and their shares of variance [2]. latents: [N, d]."""
     centerd = latents - latents.mean(0)
     left, scale, _ = np.linalg.svd(centerd, full_matrices=False)
@@ -179,7 +178,7 @@ def pca(latents: Array) -> tuple[Array, Array]:
     return _two_columns(left[:, :2] * scale[:2]), _padded(share)
 
 
-def classical_mds(distances: Array) -> tuple[Array, Array]:
+def _classical_mds(distances: Array) -> tuple[Array, Array]:
     """Return Torgerson's scaling of the symmetric part [N, N]: coordinates [N, 2] and shares of |eigenvalues| [2].
 
     It is exact for points in a plane.

@@ -17,10 +17,10 @@ from pamd.envs.distractors.task import Distracted
 from pamd.errors import ConfigError
 from pamd.training import Trained
 
-__all__ = ["States", "play", "simulator_state"]
+__all__ = ["States", "play"]
 
-SPLITS: tuple[Split, ...] = ("train", "unseen")
-DIAGNOSTICS = 2_000_003
+_SPLITS: tuple[Split, ...] = ("train", "unseen")
+_SEED_OFFSET = 2_000_003
 """An offset added to a run's seed, so that the episodes differ from those of training and evaluation."""
 
 
@@ -50,7 +50,7 @@ class States:
         return len(self.obs)
 
 
-def simulator_state(env: Any) -> NDArray[np.float64] | None:
+def _simulator_state(env: Any) -> NDArray[np.float64] | None:
     """Return the simulator state [S]: positions and velocities of dm_control, or positions of toy; otherwise None."""
     task = env.unwrapped.task
     if hasattr(task, "physics"):
@@ -67,7 +67,7 @@ def play(run: Trained, count: int, *, episodes: int = 4, seed: int = 0, progress
         raise ConfigError(f"at least 8 states of at least 1 episode are required, got {count} of {episodes}")
     if observes_states(run.config.env.task):
         raise ConfigError(f"{run.config.env.task} observes states; this diagnostic requires a task with images")
-    env = build_env(run.config.env, seed=run.config.seed + DIAGNOSTICS + seed)
+    env = build_env(run.config.env, seed=run.config.seed + _SEED_OFFSET + seed)
     rows: list[dict[str, Any]] = []
     try:
         for episode in range(episodes):
@@ -94,7 +94,7 @@ def _episode(run: Trained, env: Any, episode: int) -> list[dict[str, Any]]:
     backdrops = _Backdrops(env, run.config.env)
     over = False
     while not over:
-        row = {"obs": obs, "episode": episode, "decision": len(rows), "simulator": simulator_state(env)}
+        row = {"obs": obs, "episode": episode, "decision": len(rows), "simulator": _simulator_state(env)}
         row["views"] = backdrops.observe()
         obs, reward, terminated, truncated, _ = env.step(run.agent.act(obs, explore=True))
         rows.append({**row, "reward": float(reward)})
@@ -111,7 +111,7 @@ class _Backdrops:
         self._task = task
         # At the start of an episode, the first frame is repeated, as in the environment.
         self._stacks: dict[tuple[Split, int], deque[NDArray[np.uint8]]] = {
-            (split, variant): deque(maxlen=config.frame_stack) for split in SPLITS for variant in (0, 1) if clips
+            (split, variant): deque(maxlen=config.frame_stack) for split in _SPLITS for variant in (0, 1) if clips
         }
 
     def observe(self) -> dict[tuple[Split, int], NDArray[np.uint8]]:

@@ -18,7 +18,7 @@ from pamd.types import Measurement, Pairs
 
 __all__ = ["DISTANCES", "Distance", "NoOptions", "Properties"]
 
-ConfigT = TypeVar("ConfigT")
+_ConfigT = TypeVar("_ConfigT")
 
 _CHUNK_FLOATS = 16 * 2**20
 """The maximum workspace of `all_pairs` at once, in floats (64 MB in float32)."""
@@ -61,7 +61,7 @@ class _Renamed:
         warnings.warn(f"Distance.{self.old} is deprecated; use {self.new}", DeprecationWarning, stacklevel=3)
 
 
-class Distance(nn.Module, ABC, Generic[ConfigT]):
+class Distance(nn.Module, ABC, Generic[_ConfigT]):
     """A latent dissimilarity over pairs.
 
     Concrete subclasses are final. They define `Config`, `properties` and `_value`. They may also override the optional
@@ -87,7 +87,7 @@ class Distance(nn.Module, ABC, Generic[ConfigT]):
                 setattr(cls, renamed.new, cls.__dict__[renamed.old])
                 delattr(cls, renamed.old)
 
-    def __init__(self, latent_dim: int, config: ConfigT) -> None:
+    def __init__(self, latent_dim: int, config: _ConfigT) -> None:
         super().__init__()
         self.latent_dim = latent_dim
         self.config = self.resolve(config, latent_dim)
@@ -145,7 +145,7 @@ class Distance(nn.Module, ABC, Generic[ConfigT]):
         return f"latent_dim={self.latent_dim}, config={self.config!r}"
 
     @classmethod
-    def resolve(cls, config: ConfigT, latent_dim: int) -> ConfigT:
+    def resolve(cls, config: _ConfigT, latent_dim: int) -> _ConfigT:
         """Return `config` with all values that depend on latent_dim filled in and checked (optional hook).
 
         It does not need a module, so a config can be validated before anything is built.

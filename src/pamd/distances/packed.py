@@ -28,7 +28,7 @@ from torch.autograd import forward_ad
 
 __all__ = ["floats_per_pair", "packed_form", "packed_size"]
 
-Plain = Callable[..., tuple[Tensor, Tensor, Tensor]]
+_Plain = Callable[..., tuple[Tensor, Tensor, Tensor]]
 
 _BLOCK_FLOATS = 2**19
 """The maximum number of floats in a block, for all pairs: 2 MB in float32. A block has at least one triangle row."""
@@ -48,7 +48,7 @@ def floats_per_pair(d: int, b: int) -> int:
 
 
 def packed_form(
-    plain: Plain, hidden: Tensor, weight: Tensor, bias: Tensor, delta: Tensor, epsilon: float, rows: Tensor
+    plain: _Plain, hidden: Tensor, weight: Tensor, bias: Tensor, delta: Tensor, epsilon: float, rows: Tensor
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Compute `plain` of the other arguments: sum |L_k^T delta_k|^2 [P], sum |L_k|_F^2 [P], L [m, 2, K, b, b].
 
@@ -107,7 +107,7 @@ class _PackedForm(torch.autograd.Function):
         epsilon: float,
         rows: Tensor,
         differentiable: bool,
-        plain: Plain,
+        plain: _Plain,
     ) -> tuple[Tensor, Tensor, Tensor]:
         pairs, factors, b = delta.shape
         x = hidden.permute(2, 1, 0).reshape(hidden.shape[2], 2 * pairs)  # [h, N]

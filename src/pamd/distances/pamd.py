@@ -33,7 +33,7 @@ __all__ = [
     "triangular_form",
 ]
 
-QuadraticT = TypeVar("QuadraticT", bound=QuadraticConfig)
+_QuadraticT = TypeVar("_QuadraticT", bound=QuadraticConfig)
 
 
 def predicted_factors(net: nn.Module, z: Tensor, z_prime: Tensor, block: int, epsilon: float) -> Tensor:
@@ -85,7 +85,7 @@ def _auxiliary_term(G_tilde: Tensor, weight: float, norm: str = "sum") -> Tensor
     return -weight * (deviation.sum((1, 2)).mean() if norm == "sum" else deviation.mean())
 
 
-class QuadraticForm(Distance[QuadraticT]):
+class QuadraticForm(Distance[_QuadraticT]):
     """An abstract distance s * sqrt(Delta^T G_tilde Delta). Subclasses define G twice, as a matrix and as a `Form`.
 
     s is 1, or learned (`config.scale`). tr G_tilde is 1, or `config.trace`. docs/family.md gives the bounds for both.
@@ -93,7 +93,7 @@ class QuadraticForm(Distance[QuadraticT]):
 
     presets = PRESETS
 
-    def __init__(self, latent_dim: int, config: QuadraticT) -> None:
+    def __init__(self, latent_dim: int, config: _QuadraticT) -> None:
         super().__init__(latent_dim, config)
         self.log_scale = nn.Parameter(torch.zeros(())) if config.scale == "learned" else None
         self._trace = config.trace_of(latent_dim)

@@ -11,10 +11,10 @@ from pamd.registry import Registry
 
 __all__ = ["ENCODERS", "Encoder"]
 
-ConfigT = TypeVar("ConfigT")
+_ConfigT = TypeVar("_ConfigT")
 
 
-class Encoder(nn.Module, ABC, Generic[ConfigT]):
+class Encoder(nn.Module, ABC, Generic[_ConfigT]):
     """An encoder from observations [B, ...] to [B, d]. A subclass is final and defines what is abstract here."""
 
     Config: ClassVar[type[Any]]
@@ -25,11 +25,11 @@ class Encoder(nn.Module, ABC, Generic[ConfigT]):
 
     @classmethod
     @abstractmethod
-    def check(cls, config: ConfigT, observation_shape: tuple[int, ...]) -> None:
+    def check(cls, config: _ConfigT, observation_shape: tuple[int, ...]) -> None:
         """Raise ConfigError or ShapeError if observations of this shape do not fit the options. Build nothing."""
 
     @abstractmethod
-    def __init__(self, config: ConfigT, observation_shape: tuple[int, ...], latent_dim: int) -> None:
+    def __init__(self, config: _ConfigT, observation_shape: tuple[int, ...], latent_dim: int) -> None:
         super().__init__()
         self.latent_dim = latent_dim
 

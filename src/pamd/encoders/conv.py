@@ -20,7 +20,7 @@ Reads = Literal["frames", "differences"]
 """The input of the first layer: the color frames of a stack, or their differences."""
 
 
-COLORS = 3
+_COLORS = 3
 """Number of channels of a frame."""
 
 
@@ -64,7 +64,7 @@ class Conv(Encoder[ConvConfig]):
                 f"encoder 'conv' reads images [C, H, W], got observations of shape {list(observation_shape)};"
                 " use encoder 'mlp' for vectors"
             )
-        if config.reads == "differences" and (observation_shape[0] % COLORS or observation_shape[0] == COLORS):
+        if config.reads == "differences" and (observation_shape[0] % _COLORS or observation_shape[0] == _COLORS):
             raise ShapeError(
                 "encoder 'conv' with reads=differences requires a stack of color frames [3k, H, W] with k >= 2,"
                 f" got {list(observation_shape)}; set encoder.reads=frames"
@@ -112,19 +112,19 @@ class Conv(Encoder[ConvConfig]):
         weights = [layer.weight for layer in layers]
         biases = [layer.bias for layer in layers if layer.bias is not None]
         if self.reads == "differences":
-            weights[0], biases[0] = reading_frames(weights[0], biases[0])
+            weights[0], biases[0] = _reading_frames(weights[0], biases[0])
         return weights, biases
 
 
-def reading_frames(weight: Tensor, bias: Tensor) -> tuple[Tensor, Tensor]:
+def _reading_frames(weight: Tensor, bias: Tensor) -> tuple[Tensor, Tensor]:
     """Return a layer on frames that equals the layer `weight` [O, 3k, 3, 3], `bias` [O] on their differences.
 
     The given layer reads x_2 - x_1, ..., x_k - x_{k-1}, x_k - 1/2 for frames x_1, ..., x_k. Both layers are linear, so
     the small weight is transformed instead of the images. No frame is copied.
     """
-    moves, newest = weight[:, :-COLORS], weight[:, -COLORS:]
-    before, after = (F.pad(moves, (0, 0, 0, 0, *ends)) for ends in ((0, COLORS), (COLORS, 0)))
-    still = F.pad(newest, (0, 0, 0, 0, weight.shape[1] - COLORS, 0))
+    moves, newest = weight[:, :-_COLORS], weight[:, -_COLORS:]
+    before, after = (F.pad(moves, (0, 0, 0, 0, *ends)) for ends in ((0, _COLORS), (_COLORS, 0)))
+    still = F.pad(newest, (0, 0, 0, 0, weight.shape[1] - _COLORS, 0))
     return after - before + still, bias - newest.sum((1, 2, 3)) / 2
 
 

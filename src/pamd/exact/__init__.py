@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from pamd.exact.build import MDPBuilder, duplicated, garnet, grid_world
-from pamd.exact.counter_example import counter_example
+from pamd.exact.build import MDPBuilder, counter_example, duplicated, garnet, grid_world
 from pamd.exact.dimension import (
     Covering,
     covering,
@@ -12,30 +11,32 @@ from pamd.exact.dimension import (
     effective_dimension,
     pseudometric,
 )
-from pamd.exact.family import (
+from pamd.exact.mdp import FiniteMDP, uniform_policy, value
+from pamd.exact.metrics import (
     METRICS,
+    action_value,
+    advantage_gap,
+    bisimulation,
+    bisimulation_operator,
+    expected_gap,
+    fixed_point,
     kernel,
     kernel_distance,
     kernel_operator,
     metric,
-    n_step,
-    n_step_operator,
-    state_action,
-    state_action_operator,
-)
-from pamd.exact.mdp import FiniteMDP, uniform_policy, value
-from pamd.exact.metrics import (
-    bisimulation,
-    bisimulation_operator,
-    fixed_point,
     mico,
     mico_operator,
+    n_step,
+    n_step_operator,
     policy_bisimulation,
     policy_bisimulation_operator,
     reduced,
+    state_action,
+    state_action_operator,
+    value_difference_operator,
+    value_gap,
+    wasserstein,
 )
-from pamd.exact.transport import wasserstein
-from pamd.exact.values import action_value, advantage_gap, expected_gap, value_difference_operator, value_gap
 
 __all__ = [
     "METRICS",

@@ -9,7 +9,7 @@ import numpy as np
 from pamd.errors import ConfigError, MDPError, UnknownNameError
 from pamd.exact.mdp import FiniteMDP
 
-__all__ = ["MDPBuilder", "duplicated", "garnet", "grid_world"]
+__all__ = ["MDPBuilder", "counter_example", "duplicated", "garnet", "grid_world"]
 
 
 class MDPBuilder:
@@ -108,3 +108,18 @@ def duplicated(mdp: FiniteMDP, copies: int = 2) -> FiniteMDP:
     transition = np.tile(mdp.transition, (copies, 1, copies)) / copies
     names = tuple(f"{name}'{k}" for k in range(copies) for name in mdp.states)
     return FiniteMDP(transition, np.tile(mdp.reward, (copies, 1)), mdp.gamma, names)
+
+
+def counter_example(gamma: float = 0.9) -> FiniteMDP:
+    """Return an MDP in which on-policy bisimulation merges two states that must differ.
+
+    Both "even" and "uneven" lead to the absorbing "end". In "even", both actions have reward 1/2; in "uneven", one has
+    reward 1 and the other 0. Under the uniform policy, the mean rewards and the next states are equal, so the on-policy
+    bisimulation metric, MICo and |V - V'| are all 0. However, the optimal return is 1/2 in one state and 1 in the
+    other, so a policy on an encoder that merges them cannot be optimal in both. Metrics that compare actions separate
+    them: `bisimulation`, `state_action` and `advantage_gap`.
+    """
+    builder = MDPBuilder(states=["even", "uneven", "end"], actions=["left", "right"])
+    builder.add("even", "left", {"end": 1.0}, reward=0.5).add("even", "right", {"end": 1.0}, reward=0.5)
+    builder.add("uneven", "left", {"end": 1.0}, reward=1.0).add("uneven", "right", {"end": 1.0}, reward=0.0)
+    return builder.build(gamma)

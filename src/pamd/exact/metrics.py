@@ -6,66 +6,79 @@ from collections.abc import Callable
 
 import numpy as np
 
-from pamd.errors import ConfigError, PamdError, ShapeError
-from pamd.exact.mdp import Array, FiniteMDP
-from pamd.exact.transport import wasserstein
+from pamd.errors import ConfigError, PamdError, ShapeError, UnknownNameError
+from pamd.exact.mdp import Array, FiniteMDP, check_distributions, uniform_policy
 
 __all__ = [
-    "Operator",
+    "METRICS",
+    "action_value",
+    "advantage_gap",
     "bisimulation",
     "bisimulation_operator",
-    "check_square",
-    "check_weight",
+    "expected_gap",
     "fixed_point",
-    "from_zero",
+    "kernel",
+    "kernel_distance",
+    "kernel_operator",
+    "metric",
     "mico",
     "mico_operator",
+    "n_step",
+    "n_step_operator",
     "policy_bisimulation",
     "policy_bisimulation_operator",
     "reduced",
+    "state_action",
+    "state_action_operator",
+    "value_difference_operator",
+    "value_gap",
+    "wasserstein",
 ]
 
-Operator = Callable[[Array], Array]
+_Operator = Callable[[Array], Array]
 
 
-def bisimulation_operator(mdp: FiniteMDP, c_R: float = 1.0) -> Operator:
+# -- Bisimulation and MICo --------------------------------------------------------------------------------------------
+
+
+def bisimulation_operator(mdp: FiniteMDP, c_R: float = 1.0) -> _Operator:
     """Return eq:bisim_operator: max over actions of c_R |r - r'| + gamma W_d(P, P'), on symmetric d [S, S]."""
-    gap = check_weight(c_R) * np.abs(mdp.reward[:, None] - mdp.reward[None])  # [S, S, A]
+    gap = _check_weight(c_R) * np.abs(mdp.reward[:, None] - mdp.reward[None])  # [S, S, A]
 
     def apply(d: Array) -> Array:
-        check_square(d, mdp.n_states)
+        _check_square(d, mdp.n_states)
         per_action = [gap[..., a] + mdp.gamma * _all_wasserstein(mdp.transition[:, a], d) for a in range(mdp.n_actions)]
         return np.asarray(np.max(per_action, axis=0))
 
     return apply
 
 
-def policy_bisimulation_operator(mdp: FiniteMDP, policy: Array, c_R: float = 1.0) -> Operator:
+def policy_bisimulation_operator(mdp: FiniteMDP, policy: Array, c_R: float = 1.0) -> _Operator:
     """Return DBC's on-policy version of the operator: c_R |r^pi - r^pi'| + gamma W_d(P^pi, P^pi')."""
     transition, reward = mdp.under(policy)
-    gap = check_weight(c_R) * np.abs(reward[:, None] - reward)
+    gap = _check_weight(c_R) * np.abs(reward[:, None] - reward)
 
     def apply(d: Array) -> Array:
-        check_square(d, mdp.n_states)
+        _check_square(d, mdp.n_states)
         return gap + mdp.gamma * _all_wasserstein(transition, d)
 
     return apply
 
 
-def mico_operator(mdp: FiniteMDP, policy: Array, c_R: float = 1.0) -> Operator:
+def mico_operator(mdp: FiniteMDP, policy: Array, c_R: float = 1.0) -> _Operator:
     """Return eq:mico_operator: c_R |r^pi - r^pi'| + gamma E[U(next, next')], with independent next states."""
     transition, reward = mdp.under(policy)
-    gap = check_weight(c_R) * np.abs(reward[:, None] - reward)
+    gap = _check_weight(c_R) * np.abs(reward[:, None] - reward)
 
     def apply(U: Array) -> Array:
-        check_square(U, mdp.n_states)
+        _check_square(U, mdp.n_states)
         return gap + mdp.gamma * transition @ U @ transition.T
 
     return apply
 
 
 def fixed_point(
-    operator: Operator, start: Array, gamma: float, *, tolerance: float = 1e-9, max_iterations: int = 100_000
+    operator: _Operator, start: Array, gamma: float, *, tolerance: float = 1e-9, max_iterations: int = 100_000
 ) -> Array:
     """Iterate a gamma-contraction until it is guaranteed to be within `tolerance` of its fixed point."""
     if not 0 <= gamma < 1:
@@ -85,17 +98,17 @@ def fixed_point(
 
 def bisimulation(mdp: FiniteMDP, *, c_R: float = 1.0, tolerance: float = 1e-9) -> Array:
     """Return the bisimulation metric [S, S], with the max over actions."""
-    return from_zero(bisimulation_operator(mdp, c_R), mdp, tolerance)
+    return _from_zero(bisimulation_operator(mdp, c_R), mdp, tolerance)
 
 
 def policy_bisimulation(mdp: FiniteMDP, policy: Array, *, c_R: float = 1.0, tolerance: float = 1e-9) -> Array:
     """Return the on-policy bisimulation metric [S, S]."""
-    return from_zero(policy_bisimulation_operator(mdp, policy, c_R), mdp, tolerance)
+    return _from_zero(policy_bisimulation_operator(mdp, policy, c_R), mdp, tolerance)
 
 
 def mico(mdp: FiniteMDP, policy: Array, *, c_R: float = 1.0, tolerance: float = 1e-9) -> Array:
     """Return the MICo distance U^pi [S, S]. Its diagonal may be nonzero."""
-    return from_zero(mico_operator(mdp, policy, c_R), mdp, tolerance)
+    return _from_zero(mico_operator(mdp, policy, c_R), mdp, tolerance)
 
 
 def reduced(U: Array) -> Array:
@@ -104,9 +117,152 @@ def reduced(U: Array) -> Array:
     return np.asarray(U - (self_distance[:, None] + self_distance) / 2)
 
 
-def from_zero(operator: Operator, mdp: FiniteMDP, tolerance: float) -> Array:
+def _from_zero(operator: _Operator, mdp: FiniteMDP, tolerance: float) -> Array:
     """Return the fixed point [S, S] of a gamma-contraction, iterated from 0."""
     return fixed_point(operator, np.zeros((mdp.n_states, mdp.n_states)), mdp.gamma, tolerance=tolerance)
+
+
+# -- Values and advantages, which compare states by the returns of a policy -------------------------------------------
+
+
+def value_difference_operator(mdp: FiniteMDP, policy: Array, c_R: float = 1.0) -> _Operator:
+    """Return the operator c_R (r^pi - r^pi') + gamma E[Delta(next, next')] on differences [S, S].
+
+    It is the signed version of MICo's operator, and a gamma-contraction with fixed point c_R (V - V'). Therefore,
+    c_R |V - V'| is at most MICo's distance.
+    """
+    transition, reward = mdp.under(policy)
+    difference = _check_weight(c_R) * (reward[:, None] - reward)
+
+    def apply(delta: Array) -> Array:
+        _check_square(delta, mdp.n_states)
+        return np.asarray(difference + mdp.gamma * transition @ delta @ transition.T)
+
+    return apply
+
+
+def value_gap(mdp: FiniteMDP, policy: Array, *, c_R: float = 1.0, tolerance: float = 1e-9) -> Array:
+    """Return c_R |V(s) - V(s')| [S, S]."""
+    return np.abs(_from_zero(value_difference_operator(mdp, policy, c_R), mdp, tolerance))
+
+
+def action_value(mdp: FiniteMDP, value: Array) -> Array:
+    """Return Q [S, A] of a value function [S]: r + gamma E[V(next)]."""
+    return np.asarray(mdp.reward + mdp.gamma * mdp.transition @ value)
+
+
+def advantage_gap(mdp: FiniteMDP, policy: Array, *, c_R: float = 1.0, tolerance: float = 1e-9) -> Array:
+    """Return c_R E|A(s, a) - A(s', a')| [S, S], with actions drawn from the policy in each state.
+
+    The diagonal is positive if the policy is stochastic and its actions have different values.
+    """
+    difference = _from_zero(value_difference_operator(mdp, policy), mdp, tolerance)
+    # Advantages do not change if a constant is added to V, so the differences to one state can be used as V.
+    value = difference[:, 0]
+    Q = action_value(mdp, value)
+    advantage = Q - (policy * Q).sum(1, keepdims=True)
+    return _check_weight(c_R) * expected_gap(advantage, policy)
+
+
+def expected_gap(x: Array, policy: Array) -> Array:
+    """Return E|x(s, a) - x(s', a')| [S, S] of x [S, A], with actions drawn independently from the policy [S, A]."""
+    gaps = np.abs(x[:, None, :, None] - x[None, :, None, :])  # [S, S, A, A]
+    return np.asarray(np.einsum("sa,tb,stab->st", policy, policy, gaps))
+
+
+# -- Exact versions of the operators n-step, state-action and kernel --------------------------------------------------
+
+
+def n_step_operator(mdp: FiniteMDP, policy: Array, n: int, c_R: float = 1.0) -> _Operator:
+    """Return the operator sum over k < n of gamma^k c_R E|r_k - r'_k| + gamma^n E[d(s_n, s'_n)].
+
+    The two trajectories are independent. The operator is a contraction with factor gamma^n, and its fixed point does
+    not depend on n. It uses the mean of |r - r'| over sampled rewards instead of MICo's |r^pi - r^pi'|. The two are
+    equal if the reward depends only on the state.
+    """
+    if isinstance(n, bool) or not isinstance(n, int) or n < 1:
+        raise ConfigError(f"n_step_operator: n must be a whole number of at least 1, got {n!r}")
+    transition, _ = mdp.under(policy)
+    gap = _check_weight(c_R) * expected_gap(mdp.reward, policy)
+
+    def apply(d: Array) -> Array:
+        _check_square(d, mdp.n_states)
+        for _ in range(n):
+            d = gap + mdp.gamma * transition @ d @ transition.T
+        return d
+
+    return apply
+
+
+def n_step(mdp: FiniteMDP, policy: Array, *, n: int = 1, c_R: float = 1.0, tolerance: float = 1e-9) -> Array:
+    """Return the fixed point [S, S] of `n_step_operator`. Its diagonal may be nonzero."""
+    return _from_zero(n_step_operator(mdp, policy, n, c_R), mdp, tolerance)
+
+
+def state_action_operator(mdp: FiniteMDP, policy: Array, c_R: float = 1.0) -> _Operator:
+    """Return the operator c_R max over actions of |r(s, a) - r(s', a)| + gamma E[d(next, next')].
+
+    The next states are independent and on-policy. The operator is a gamma-contraction.
+    """
+    transition, _ = mdp.under(policy)
+    gap = _check_weight(c_R) * np.abs(mdp.reward[:, None] - mdp.reward[None]).max(-1)
+
+    def apply(d: Array) -> Array:
+        _check_square(d, mdp.n_states)
+        return np.asarray(gap + mdp.gamma * transition @ d @ transition.T)
+
+    return apply
+
+
+def state_action(mdp: FiniteMDP, policy: Array, *, c_R: float = 1.0, tolerance: float = 1e-9) -> Array:
+    """Return the fixed point [S, S] of `state_action_operator`. Its diagonal may be nonzero."""
+    return _from_zero(state_action_operator(mdp, policy, c_R), mdp, tolerance)
+
+
+def kernel_operator(mdp: FiniteMDP, policy: Array, c_R: float = 1.0) -> _Operator:
+    """Return the operator 1 - c_R |r^pi - r^pi'| + gamma E[k(next, next')] on kernels k [S, S].
+
+    The next states are independent. The operator is a gamma-contraction. The published kernel uses
+    c_R = 1 / (r_max - r_min), which keeps it positive definite.
+    """
+    transition, reward = mdp.under(policy)
+    similarity = 1 - _check_weight(c_R) * np.abs(reward[:, None] - reward)
+
+    def apply(k: Array) -> Array:
+        _check_square(k, mdp.n_states)
+        return similarity + mdp.gamma * transition @ k @ transition.T
+
+    return apply
+
+
+def kernel(mdp: FiniteMDP, policy: Array, *, c_R: float = 1.0, tolerance: float = 1e-9) -> Array:
+    """Return the kernel k [S, S], the fixed point of `kernel_operator`."""
+    return _from_zero(kernel_operator(mdp, policy, c_R), mdp, tolerance)
+
+
+def kernel_distance(k: Array) -> Array:
+    """Return d^2 = k(s, s) + k(s', s') - 2 k(s, s') [S, S] of a kernel k [S, S]: twice the reduced MICo distance."""
+    return -2 * reduced(k)
+
+
+# -- Optimal transport and checks -------------------------------------------------------------------------------------
+
+
+def wasserstein(p: Array, q: Array, cost: Array) -> float:
+    """Return the minimum expected cost [S, T] over couplings of p [S] and q [T]."""
+    if cost.shape != (len(p), len(q)):
+        raise ShapeError(f"wasserstein: cost must be {[len(p), len(q)]}, got {list(cost.shape)}")
+    check_distributions(np.stack([p]), "wasserstein: p")
+    check_distributions(np.stack([q]), "wasserstein: q")
+    rows, columns = np.flatnonzero(p), np.flatnonzero(q)
+    if len(rows) == 1 or len(columns) == 1:  # Only one coupling exists.
+        return float(p[rows] @ cost[np.ix_(rows, columns)] @ q[columns])
+    try:
+        import ot  # POT is an optional dependency and slow to import.
+    except ImportError:
+        raise ImportError("exact Wasserstein distances require POT: pip install 'pamd[exact]'") from None
+    a, b = p[rows] / p[rows].sum(), q[columns] / q[columns].sum()  # POT requires exactly equal mass.
+    return float(ot.emd2(a, b, np.ascontiguousarray(cost[np.ix_(rows, columns)])))
 
 
 def _all_wasserstein(transition: Array, d: Array) -> Array:
@@ -118,14 +274,39 @@ def _all_wasserstein(transition: Array, d: Array) -> Array:
     return W
 
 
-def check_weight(c_R: float) -> float:
+def _check_weight(c_R: float) -> float:
     """Return c_R. Raise ConfigError unless it is finite and at least 0."""
     if not isinstance(c_R, (int, float)) or not 0 <= c_R < float("inf"):
         raise ConfigError(f"c_R must be a finite number of at least 0, got {c_R!r}")
     return c_R
 
 
-def check_square(d: Array, states: int) -> None:
+def _check_square(d: Array, states: int) -> None:
     """Raise ShapeError unless d is [S, S]."""
     if d.shape != (states, states):
         raise ShapeError(f"a metric of this MDP must be {[states, states]}, got {list(d.shape)}")
+
+
+# -- By name ----------------------------------------------------------------------------------------------------------
+
+
+METRICS: dict[str, Callable[[FiniteMDP, Array, float], Array]] = {
+    "bisimulation": lambda mdp, _, tolerance: bisimulation(mdp, tolerance=tolerance),
+    "policy-bisimulation": lambda mdp, policy, tolerance: policy_bisimulation(mdp, policy, tolerance=tolerance),
+    "mico": lambda mdp, policy, tolerance: mico(mdp, policy, tolerance=tolerance),
+    "value": lambda mdp, policy, tolerance: value_gap(mdp, policy, tolerance=tolerance),
+    "advantage": lambda mdp, policy, tolerance: advantage_gap(mdp, policy, tolerance=tolerance),
+    "n-step": lambda mdp, policy, tolerance: n_step(mdp, policy, tolerance=tolerance),
+    "state-action": lambda mdp, policy, tolerance: state_action(mdp, policy, tolerance=tolerance),
+    "kernel": lambda mdp, policy, tolerance: np.sqrt(
+        np.maximum(kernel_distance(kernel(mdp, policy, tolerance=tolerance)), 0)
+    ),
+}
+"""Exact metrics by name: functions of (mdp, policy, tolerance), c_R = 1. "kernel" is the root of `kernel_distance`."""
+
+
+def metric(name: str, mdp: FiniteMDP, policy: Array | None = None, *, tolerance: float = 1e-9) -> Array:
+    """Return the exact metric `name` [S, S] at c_R = 1. The default policy is uniform."""
+    if name not in METRICS:
+        raise UnknownNameError("exact metric", name, METRICS)
+    return METRICS[name](mdp, uniform_policy(mdp) if policy is None else policy, tolerance)
