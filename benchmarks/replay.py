@@ -15,9 +15,8 @@ from numpy.typing import NDArray
 from benchmarks.common import ACTIONS, Options
 from pamd.envs import make_env
 from pamd.measure import interleave, make_agent, make_batch, milliseconds, ratio
-from pamd.replay import Layout, Replay, ReplayConfig, forecast
-from pamd.replay.compressed import CompressedFrames
-from pamd.replay.layout import ASSUMED_RATIO, CHUNK, STORAGES, StorageName
+from pamd.replay import Replay, ReplayConfig, forecast
+from pamd.replay.layout import STORAGES, StorageName
 from pamd.table import Table
 
 __all__ = ["measure", "page_by_page"]
@@ -45,13 +44,12 @@ def measure(options: Options) -> Table:
         row: dict[str, Any] = {"storage": name, "ms": milliseconds(seconds[name])}
         row["x reference"] = str(ratio(seconds["stacked (reference)"], seconds[name]))
         row["% of an update"] = str(ratio(seconds[name], seconds["update"], 100.0))
-        row["KB per transition"] = _kilobytes(name, frames)
+        row["KB per transition"] = _kilobytes(name)
         rows.append(row)
     notes = (
         f"{BATCH} transitions of {STACK} + {STACK} frames {FRAME}, out of {FILLED}; an update is simsr+pamd, joint, at "
         "paper scale.",
-        "KB per transition: forecast for a million transitions; compressed: measured on these frames, whereas the "
-        f"forecast assumes a ratio of {ASSUMED_RATIO}.",
+        "KB per transition: forecast for a million transitions.",
         "not cached: the file was dropped from the system's cache; page by page: read from a plain memory map.",
         f"The replays contain {EPISODE} frames of cheetah_run with random actions, repeated.",
     )
@@ -109,21 +107,15 @@ def _stacked(rng: np.random.Generator) -> Callable[[], object]:
     return run
 
 
-def _kilobytes(name: str, frames: NDArray[np.uint8]) -> float:
+def _kilobytes(name: str) -> float:
     if name.startswith("stacked"):
         return round(2 * STACK * int(np.prod(FRAME)) / 1000, 1)
     whole = forecast(ReplayConfig(1_000_000), FRAME, ACTIONS, 0).bytes_per_transition
-    if name.endswith("compressed"):
-        kept = CompressedFrames(Layout(len(frames), 0, FRAME, ACTIONS, STACK, "compressed"))
-        for counter, frame in enumerate(frames):
-            kept.write(counter, frame)
-        # The last two frames are not compressed, because their chunk is incomplete.
-        whole -= np.prod(FRAME) - kept.bytes_held / (len(frames) - len(frames) % CHUNK)
     return round(float(whole) / 1000, 1)
 
 
 def _rendered() -> NDArray[np.uint8]:
-    """Render frames [EPISODE, C, H, W]. The compression ratio depends on their content."""
+    """Render frames [EPISODE, C, H, W]."""
     rng = np.random.default_rng(0)
     env = make_env("cheetah_run", size=FRAME[1])
     frames = [env.reset()[1]["frame"].copy()]

@@ -31,12 +31,11 @@ from pamd.learners import LEARNERS, AugmentationPart, LearnerPart
 from pamd.methods import Fidelity
 from pamd.methods.pipelines import LIST_METHODS, STEP_OFFSET, Side
 from pamd.replay import ReplayConfig
+from pamd.replay.layout import StorageName
 from pamd.scales import SCALES
 from pamd.training.config import EvaluateUnit, Runtime, TrainConfig
 
-__all__ = ["RunOptions", "Storage", "configure", "split_name"]
-
-Storage = Literal["memory", "mmap", "compressed"]
+__all__ = ["RunOptions", "configure", "split_name"]
 
 _RELEASED_SAC: dict[Side, dict[str, Any]] = {
     "dbc": {
@@ -101,7 +100,7 @@ class RunOptions:
     """noise dimensions of a state: task; a name from `pamd list noises` (default: none)"""
     capacity: int | None = None
     """number of most recent frames that can be sampled from the replay (default: 1000000)"""
-    storage: Storage | None = None
+    storage: StorageName | None = None
     """where the replay stores its frames; mmap uses disk instead of memory (default: memory)"""
     evaluate_every: int | None = None
     """decisions, or episodes (--evaluate-unit), between evaluations (default: the scale's)"""

@@ -35,7 +35,6 @@ _IMPORTED = (
     "tensorboard.summary.writer.record_writer",
     "tensorboard.compat.proto.event_pb2",
     "av",
-    "zstandard",
     "gymnasium.wrappers",
     "scipy.ndimage",
     "scipy.special",

@@ -79,16 +79,16 @@ class Scenario:
 SCENARIOS = (
     Scenario("toy", "memory", "simsr+pamd", mirror=True),
     Scenario("cartpole_swingup", "mmap", "sac"),
-    Scenario("toy", "compressed", "drqv2:simsr+pamd"),
+    Scenario("toy", "mmap", "drqv2:simsr+pamd"),
     Scenario("cheetah_run", "memory", "simsr+pamd", "paper-video"),
     Scenario("toy:goal", "mmap", "mico"),
-    Scenario("cartpole_swingup", "compressed", "drqv2"),
+    Scenario("cartpole_swingup", "memory", "drqv2"),
     Scenario("toy", "memory", "dbc", "paper-video"),
     Scenario("walker_walk", "mmap", "drqv2:mico", "released-video"),
-    Scenario("toy", "compressed", "dbc-det+pamd", "paper-video"),
+    Scenario("toy", "memory", "dbc-det+pamd", "paper-video"),
     Scenario("cartpole_swingup", "memory", "simsr"),
     Scenario("toy", "mmap", "drqv2", "paper-video"),
-    Scenario("cheetah_run", "compressed", "deepmdp", "paper-video"),
+    Scenario("cheetah_run", "mmap", "deepmdp", "paper-video"),
 )
 """Run number i uses scenario i modulo the number of scenarios."""
 

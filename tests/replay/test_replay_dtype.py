@@ -11,7 +11,7 @@ import pytest
 import torch
 from replay_reference import ACTION_DIM, FRAME_SHAPE, Event, Reference, assert_same, play, random_events
 
-from pamd.errors import ConfigError, DtypeError, ReplayError
+from pamd.errors import DtypeError, ReplayError
 from pamd.replay import Replay, ReplayConfig, forecast
 
 
@@ -42,8 +42,6 @@ KINDS = [
     ((2, 3, 4), "float32", "mmap"),
     ((1,), "uint8", "memory"),
     ((5, 6), "uint8", "mmap"),
-    ((5,), "uint8", "compressed"),
-    ((2, 3, 4, 5), "uint8", "compressed"),
 ]
 
 
@@ -92,14 +90,6 @@ def test_a_replay_without_a_type_is_of_bytes(directory: Path, storage: str) -> N
     replay = Replay.open(directory)
     assert replay.layout.dtype == "uint8"
     assert_same(replay, play(Reference(40, 3), events))
-
-
-def test_floats_are_not_compressed(directory: Path) -> None:
-    with pytest.raises(ConfigError, match="'compressed' cannot be combined with dtype 'float32'; use 'memory'"):
-        make((17,), "float32", "compressed")
-    make((17,), "float32", directory=directory)
-    with pytest.raises(ConfigError, match="cannot be combined"):
-        Replay.open(directory, storage="compressed")
 
 
 def test_a_frame_of_another_type_or_not_finite_is_refused() -> None:

@@ -63,12 +63,11 @@ def test_equals_the_reference_after_every_frame(lengths: list[int], frame_stack:
     lengths=LENGTHS,
     frame_stack=st.integers(1, 4),
     spare=st.integers(0, 30),
-    storage=st.sampled_from(["mmap", "compressed"]),
 )
-def test_the_other_storages_too(lengths: list[int], frame_stack: int, spare: int, storage: str) -> None:
+def test_the_other_storage_too(lengths: list[int], frame_stack: int, spare: int) -> None:
     capacity = frame_stack + 1 + spare
     with tempfile.TemporaryDirectory() as place:
-        replay = make(capacity, frame_stack, storage, Path(place))
+        replay = make(capacity, frame_stack, "mmap", Path(place))
         reference = Reference(capacity, frame_stack)
         for event in events_of(lengths):
             play(replay, [event])
@@ -184,6 +183,6 @@ def test_collecting_needs_no_torch() -> None:
     code = (
         "import sys, numpy as np; from pamd.replay import Replay, ReplayConfig;"
         "r = Replay.create(ReplayConfig(9), frame_shape=(1, 2, 2), action_dim=1);"
-        "r.start(np.zeros((1, 2, 2), np.uint8)); assert not {'torch', 'zstandard'} & set(sys.modules)"
+        "r.start(np.zeros((1, 2, 2), np.uint8)); assert 'torch' not in sys.modules"
     )
     subprocess.run([sys.executable, "-c", code], check=True)

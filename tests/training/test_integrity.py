@@ -212,9 +212,7 @@ def test_a_linked_directory_is_refused_and_nothing_starts_anew(run: Path, name: 
         resume(run)
 
 
-@pytest.mark.parametrize(
-    "storage", ["memory", *(pytest.param(s, marks=pytest.mark.slow) for s in ("mmap", "compressed"))]
-)
+@pytest.mark.parametrize("storage", ["memory", pytest.param("mmap", marks=pytest.mark.slow)])
 def test_a_flipped_byte_of_the_replay_is_refused_and_never_another_result(storage: str, tmp_path: Path) -> None:
     config = override(toy(decisions=30), [f"replay.storage={storage}"])
     run = train(config, tmp_path)

@@ -13,9 +13,9 @@ from pamd import atomic_io, published
 from pamd.atomic_io import check_directory
 from pamd.cli.console import print_text
 from pamd.cli.sweep import Execution, plan_jobs, print_plan, print_summary, run_jobs
-from pamd.configuration import Storage
 from pamd.errors import ConfigError, NoRunsError, UnknownNameError
 from pamd.experiments import EXPERIMENTS, SCALES, Experiment
+from pamd.replay.layout import StorageName
 from pamd.report import page, results
 from pamd.report.aggregate import Comparison, compare_found
 from pamd.report.diagnostics import draw
@@ -36,7 +36,7 @@ def reproduce(
     tasks: tuple[str, ...] = (),
     methods: tuple[str, ...] = (),
     decisions: int | None = None,
-    storage: Storage | None = None,
+    storage: StorageName | None = None,
     runs: Path = Path("runs"),
     out: Path | None = None,
     plan: bool = False,

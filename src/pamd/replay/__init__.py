@@ -1,4 +1,4 @@
-"""The replay buffer. Each frame is stored once, in memory, compressed or in a file. A killed run resumes exactly."""
+"""The replay buffer. Each frame is stored once, in memory or in a file. A killed run resumes exactly."""
 
 from __future__ import annotations
 

@@ -12,16 +12,17 @@ import errno
 import json
 import os
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
 from numpy.typing import NDArray
 
 from pamd import atomic_io
-from pamd.config import build, to_json
 from pamd.errors import ConfigError, PamdError, ReplayError, ResourceError
 from pamd.replay.layout import DTYPES, Column, Layout
+from pamd.replay.resources import check_resources, layout_forecast
+from pamd.schema import Count, Index, build, check_values, record, to_json
 
 __all__ = [
     "MANIFEST",
@@ -32,6 +33,7 @@ __all__ = [
     "check",
     "convert_os_errors",
     "create",
+    "grow",
     "read",
     "split_at",
     "write",
@@ -43,21 +45,21 @@ MANIFEST = "replay.json"
 VERSION = 2
 
 
-@dataclass(frozen=True)
+@record(what="the state of the replay")
 class State:
     """The part of the replay that a checkpoint stores; the rest is in the files."""
 
-    written: int
+    written: Index
     """The number of frames written so far, including overwritten ones."""
-    transitions: int
+    transitions: Index
     """The number of transitions that can be sampled."""
     checks: dict[str, str] = field(compare=False)
     """The checksums of the blocks by column. A restore uses the checksums in the checkpoint."""
 
     def __post_init__(self) -> None:
-        if not 0 <= self.transitions <= self.written:
+        if self.transitions > self.written:
             raise ConfigError(
-                "the state of the replay must count 0 <= transitions <= written, "
+                "the state of the replay must count transitions <= written, "
                 f"got transitions {self.transitions} and written {self.written}"
             )
 
@@ -66,7 +68,7 @@ class State:
         return _build(State, data, "the state of the replay")
 
 
-@dataclass(frozen=True)
+@record(what=MANIFEST)
 class Manifest:
     """The content of `replay.json`."""
 
@@ -75,7 +77,7 @@ class Manifest:
     """The syncs whose complete window is in the files, oldest first. These are the last two syncs, or the last three
     between a sync and the next frame, while a checkpoint is written."""
     version: int = VERSION
-    growing_to: int | None = None
+    growing_to: Count | None = None
     """The target capacity of an unfinished `grow`. Some files may already have that size."""
 
     def __post_init__(self) -> None:
@@ -159,6 +161,46 @@ def check(directory: Path, manifest: Manifest) -> None:
             raise ReplayError(
                 f"the replay file {path} has {size} bytes; {layout.slots} rows of {column.row_bytes} make {expected}"
             )
+
+
+def grow(directory: Path, capacity: int) -> None:
+    """Enlarge the replay in `directory` to `capacity` frames. A replay that is large enough is not changed.
+
+    Frame `c` is row `c % slots` of its files. If no frame was overwritten, this is row `c`, so larger files have the
+    same rows. If the process is killed, the replay is still valid: it is the old one until the last step and then the
+    new one.
+    """
+    manifest = Manifest.load(directory)
+    check_values("replay", Count, capacity=capacity)
+    check(directory, manifest)
+    if capacity <= manifest.layout.capacity and manifest.growing_to is None:
+        return
+    grown = _grown(manifest, max(capacity, manifest.layout.capacity), directory)
+    check_resources(layout_forecast(grown), directory)
+    # Undo an interrupted attempt with another capacity first, so that the manifest names all possible file sizes.
+    _resize(directory, manifest.layout)
+    dataclasses.replace(manifest, growing_to=grown.capacity).save(directory)
+    _resize(directory, grown)
+    dataclasses.replace(manifest, layout=grown, growing_to=None).save(directory)
+
+
+def _grown(manifest: Manifest, capacity: int, directory: Path) -> Layout:
+    layout, written = manifest.layout, manifest.state.written
+    grown = dataclasses.replace(layout, capacity=capacity)
+    if capacity > layout.capacity and written > layout.capacity:
+        raise ReplayError(
+            f"the replay in {directory} cannot grow: {written} frames were written to a capacity of {layout.capacity}, "
+            "so the oldest ones are overwritten"
+        )
+    return grown
+
+
+def _resize(directory: Path, layout: Layout) -> None:
+    with convert_os_errors(directory):
+        for column in layout.columns.values():
+            with atomic_io.open_file(directory / column.file, "r+b") as file:
+                file.truncate(layout.slots * column.row_bytes)
+                os.fsync(file.fileno())
 
 
 class Piece(NamedTuple):

@@ -15,18 +15,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
-from pamd.errors import ConfigError, ReplayError
+from pamd.errors import ConfigError, DtypeError, ReplayError, ShapeError
 from pamd.replay import files
-from pamd.replay.compressed import zstd
-from pamd.replay.frames import Frame
-from pamd.replay.grow import grow
-from pamd.replay.inputs import check_action, check_frame, check_outcome
 from pamd.replay.layout import MINIMUM_MARGIN, FrameDtype, Layout, ReplayConfig, StorageName
 from pamd.replay.resources import check_resources, layout_forecast
 from pamd.replay.ring import Counters, Ring
-from pamd.replay.storage import Storage
+from pamd.replay.storage import Frame, Storage
 from pamd.schema import Count, Index, check_values
 
 if TYPE_CHECKING:
@@ -34,6 +30,8 @@ if TYPE_CHECKING:
     from pamd.types import Batch
 
 __all__ = ["Replay"]
+
+_LARGEST_FLOAT32 = float(np.finfo(np.float32).max)
 
 
 class Replay:
@@ -69,8 +67,6 @@ class Replay:
         )
         if directory is None and config.storage == "mmap":
             raise ConfigError("replay: storage 'mmap' requires a directory")
-        if config.storage == "compressed":
-            zstd()  # A missing package is reported before any file is created.
         if directory is not None and margin < MINIMUM_MARGIN:
             raise ConfigError(f"replay: with a directory margin must be at least {MINIMUM_MARGIN}, got {margin}")
         manifest = files.Manifest(layout)
@@ -123,7 +119,7 @@ class Replay:
         Raises ReplayError if frames were already overwritten. If the process is killed, the old or the new replay is
         intact.
         """
-        grow(Path(directory), capacity)
+        files.grow(Path(directory), capacity)
 
     def __len__(self) -> int:
         """Return the number of transitions that can be sampled."""
@@ -143,7 +139,7 @@ class Replay:
 
     def start(self, frame: Frame) -> None:
         """Add the first frame of an episode. If the previous episode is unfinished, it ends at its last frame."""
-        check_frame(frame, self.layout)
+        _check_frame(frame, self.layout)
         self._append(frame, age=0)
 
     def add(self, action: ArrayLike, reward: float, terminated: bool, frame: Frame) -> None:
@@ -151,9 +147,9 @@ class Replay:
 
         `terminated` means that the task itself ended the episode; it is False at a time limit.
         """
-        check_frame(frame, self.layout)
-        row = check_action(action, self.layout)
-        check_outcome(reward, terminated)
+        _check_frame(frame, self.layout)
+        row = _check_action(action, self.layout)
+        _check_outcome(reward, terminated)
         newest = self._newest_frame()
         self._append(frame, age=int(self._storage.age[newest % self.layout.capacity]) + 1)
         self._storage.write_step(newest, row, reward, terminated)
@@ -277,3 +273,40 @@ def _load_storage(manifest: files.Manifest, directory: Path, read_only: bool, ve
     if verify:
         storage.verify(state.checks, first, state.written)
     return storage
+
+
+# -- Values are checked before they are stored, so that invalid ones do not cause errors a million updates later. -----
+
+
+def _check_frame(frame: NDArray[Any], layout: Layout) -> None:
+    """Raise an error unless `frame` is a finite array with the layout's shape and dtype."""
+    if not isinstance(frame, np.ndarray) or frame.dtype != layout.dtype:
+        got = getattr(frame, "dtype", type(frame).__name__)
+        raise DtypeError(f"a frame must be a numpy array of {layout.dtype}, got {got}")
+    if frame.shape != layout.frame_shape:
+        raise ShapeError(f"a frame must be {list(layout.frame_shape)}, got {list(frame.shape)}")
+    if layout.dtype != "uint8" and not np.isfinite(frame).all():
+        raise ReplayError("a frame must be finite, got NaN or infinity")
+
+
+def _check_action(action: ArrayLike, layout: Layout) -> NDArray[np.float32]:
+    """Return the action as a float32 array [A]. Raise an error unless it is finite and has this shape."""
+    try:
+        row = np.asarray(action, dtype=np.float32)
+    except (TypeError, ValueError) as error:
+        raise DtypeError(f"an action must be numbers, got {action!r}: {error}") from None
+    if row.shape != (layout.action_dim,):
+        raise ShapeError(f"an action must be [{layout.action_dim}], got {list(row.shape)}")
+    if not np.isfinite(row).all():
+        raise ReplayError(f"an action must be finite, got {row.tolist()}")
+    return row
+
+
+def _check_outcome(reward: float, terminated: bool) -> None:
+    """Raise an error unless `reward` is one finite number and `terminated` is a bool."""
+    if np.ndim(reward) != 0:
+        raise ShapeError(f"a reward must be one number, got {list(np.shape(reward))}")
+    if isinstance(reward, str) or not abs(reward) <= _LARGEST_FLOAT32:
+        raise ReplayError(f"a reward must be a finite float32, got {reward!r}")
+    if not isinstance(terminated, bool | np.bool_):
+        raise DtypeError(f"terminated must be a bool, got {terminated!r}")

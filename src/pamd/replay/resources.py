@@ -34,9 +34,6 @@ class Forecast:
     """The size of the files; 0 without a directory."""
     bytes_per_transition: float
     """Bytes of memory, or of disk with `mmap`."""
-    assumed_ratio: float = 1.0
-    """The compression ratio that `compressed` assumes; 1 if no compression is assumed. Memory does not grow beyond the
-    forecast: if the frames do not fit, an error is raised."""
 
 
 def forecast(
@@ -53,17 +50,16 @@ def layout_forecast(layout: Layout) -> Forecast:
     """Forecast the memory and disk space of a full replay with this layout."""
     disk = layout.slots * sum(column.row_bytes for column in layout.columns.values())
     full = disk if layout.storage == "mmap" else layout.memory
-    return Forecast(layout.memory, disk, full / layout.capacity, layout.assumed_ratio)
+    return Forecast(layout.memory, disk, full / layout.capacity)
 
 
 def check_resources(forecast: Forecast, directory: str | os.PathLike[str] | None) -> None:
     """Raise ResourceError if the available memory, or the disk of `directory`, is too small for the forecast."""
     memory = available_memory()
     if forecast.bytes_memory > memory:
-        assumed = f", if frames become {forecast.assumed_ratio:.1f} times smaller" if forecast.assumed_ratio > 1 else ""
         raise ResourceError(
             f"the replay requires {_gigabytes(forecast.bytes_memory)} of memory "
-            f"({forecast.bytes_per_transition:,.0f} bytes per transition{assumed}), "
+            f"({forecast.bytes_per_transition:,.0f} bytes per transition), "
             f"and {_gigabytes(memory)} are available: "
             "lower capacity, or use storage 'mmap'"
         )

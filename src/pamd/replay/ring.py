@@ -1,7 +1,17 @@
 """Index arithmetic of the ring buffer in plain numpy.
 
 Frames are numbered from 0 in the order in which they are written. Frame `c` is in slot `c % capacity`. Transition `c`
-is the step from frame `c` to frame `c + 1`.
+is the step from frame `c` to frame `c + 1`. The only record of episodes is the age of each frame. With capacity 8, ten
+frames written, two episodes and a stack of 2:
+
+    frame c      0  1 | 2  3  4  5  6  7  8  9     frames 0 and 1 are overwritten; the window is 2 to 9
+    slot         0  1   2  3  4  5  6  7  0  1
+    age          0  1   2  3  4  0  1  2  3  4     age 0: the first frame of an episode
+    usable              -  +  -  +  +  +  +  -     transition c: needs frames c - 1 to c + 1 of one episode
+
+Transition 2 needs frame 1, which is gone. There is no step from frame 4, the last of its episode, to frame 5.
+Transition 5 begins an episode: its stack repeats frame 5 and needs no older frame. Frame 9 is the newest, and the step
+from it is not known yet.
 """
 
 from __future__ import annotations
@@ -41,6 +51,7 @@ class Ring:
     def append(self, age: int) -> None:
         """Add frame `written` with its age in the episode."""
         if self.written >= self.capacity:
+            # The new frame takes the slot of the oldest one. Count before its age is overwritten.
             self.transitions -= self._count_lost_with_oldest()
         self.age[self.written % self.capacity] = age
         self.written += 1
@@ -54,6 +65,7 @@ class Ring:
     def usable(self, counters: Counters) -> NDArray[np.bool_]:
         """Return whether each transition exists and all frames of both stacks are in the window. [...] -> [...]"""
         inside = (counters >= self.start) & (counters < self.written - 1)
+        # Frame c + 1 continues the episode of frame c exactly if its age is one more. A new episode has age 0.
         unbroken = self.age_of(counters + 1) == self.age_of(counters) + 1
         whole = self._first_frame(counters) >= self.start
         return np.asarray(inside & unbroken & whole)
@@ -93,6 +105,7 @@ class Ring:
         if self.transitions < _LEAST_ACCEPTANCE * (self.written - 1 - self.start):
             every = self.usable_counters()
             return every[rng.integers(len(every), size=amount)]
+        # Rejection sampling: nearly every transition is usable, so this costs less than a list of all of them.
         drawn = np.empty(amount, np.int64)
         filled = 0
         while filled < amount:
@@ -117,6 +130,7 @@ class Ring:
             )
 
     def _first_frame(self, counters: Counters) -> Counters:
+        """Return the oldest frame of each state's stack. A stack does not reach back beyond the episode's start."""
         return counters - np.minimum(self.frame_stack - 1, self.age_of(counters))
 
     def _count_lost_with_oldest(self) -> int:

@@ -16,7 +16,7 @@ from pamd.version import __version__
 
 __all__ = ["read_versions", "versions", "write_versions"]
 
-_PACKAGES = ("torch", "numpy", "gymnasium", "mujoco", "dm_control", "av", "zstandard")
+_PACKAGES = ("torch", "numpy", "gymnasium", "mujoco", "dm_control", "av")
 
 
 def versions() -> dict[str, Any]:

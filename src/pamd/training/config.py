@@ -104,8 +104,6 @@ class TrainConfig:
                 f"learner: augmentation {augmentation!r} requires images, but {self.env.task} observes states;"
                 " set learner.augmentation.name=none"
             )
-        if states and self.replay.storage == "compressed":
-            raise ConfigError("replay: storage 'compressed' requires images; use memory or mmap for states")
 
     def _check_sizes(self) -> None:
         learner = self.learner.options
