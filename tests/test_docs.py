@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import subprocess
 from pathlib import Path
@@ -12,7 +13,12 @@ from tests.scripts import load_script
 from pamd.distances import DISTANCES
 
 ROOT = Path(__file__).parents[1]
-PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
+PAGES = [
+    *(ROOT / name for name in ("README.md", "CONTRIBUTING.md", "CHANGELOG.md")),
+    *sorted((ROOT / "docs").rglob("*.md")),
+    *sorted((ROOT / "docs").rglob("*.ipynb")),
+    *sorted((ROOT / "studies").rglob("*.md")),
+]
 
 
 def test_tables_of_reliability_are_those_of_the_results() -> None:
@@ -33,7 +39,7 @@ def test_reference_of_the_command_line_is_up_to_date() -> None:
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_links_lead_somewhere(page: Path) -> None:
-    local = [t for t in re.findall(r"\]\(([^)#]+)\)", page.read_text()) if not t.startswith("http")]
+    local = [t for t in re.findall(r"\]\(([^)#]+)\)", text_of(page)) if not t.startswith("http")]
     for target in local:
         assert (page.parent / target).exists(), target
     if local and (ROOT / ".git").exists():
@@ -44,9 +50,17 @@ def test_links_lead_somewhere(page: Path) -> None:
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_anchors_of_links_are_headings(page: Path) -> None:
-    for target, anchor in re.findall(r"\]\(([^)#:]*)#([^)]+)\)", page.read_text()):
+    for target, anchor in re.findall(r"\]\(([^)#:]*)#([^)]+)\)", text_of(page)):
         other = page.parent / target if target else page
         assert anchor in anchors(other.read_text()), f"{target}#{anchor}"
+
+
+def text_of(page: Path) -> str:
+    """The text of a page; of a notebook, that of its Markdown cells."""
+    if page.suffix == ".md":
+        return page.read_text()
+    cells = json.loads(page.read_text())["cells"]
+    return "\n".join("".join(cell["source"]) for cell in cells if cell["cell_type"] == "markdown")
 
 
 def anchors(text: str) -> set[str]:
