@@ -117,7 +117,7 @@ def screen(seen: Seen, setting: Screened, seed: int, seconds: float = SECONDS) -
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         shape: Any = tuple(obs.shape[1:])
-        options = {"filters": setting.filters, "strides": setting.strides, "reads": setting.reads}
+        options = {"filters": setting.filters, "strides": setting.strides, "input": setting.reads}
         head = nn.Sequential(nn.LayerNorm(LATENT), nn.Linear(LATENT, 256), nn.ReLU(), nn.Linear(256, states.shape[1]))
         net = nn.Sequential(encoder("conv", observation_shape=shape, latent_dim=LATENT, **options), head)
     optimizer, draw = adam(net.parameters(), setting.learning_rate), torch.Generator().manual_seed(seed)

@@ -102,7 +102,7 @@ def make_model(
 
     cls: Any = getattr(stable_baselines3, algorithm)
     built: Any = LATENT_POLICIES[algorithm] if policy == "LatentPolicy" else policy
-    changes: dict[str, Any] = {} if ensemble is None else {"ensemble": ensemble}
+    changes: dict[str, Any] = {} if ensemble is None else {"transition": {"members": ensemble}}
     made = cls if method is None else with_metric(cls, named_method(method, **changes), **options)
     env = Frames(discrete=algorithm == "DQN")
     model = made(built, env, seed=0, device="cpu", buffer_size=FIRST_STEPS, learning_starts=FIRST_STEPS)
@@ -154,7 +154,7 @@ def parts_alone(model: Any) -> dict[str, Callable[[], object]]:
     draw, count = torch.Generator().manual_seed(0), model.batch_size
     z, z_next = (F.normalize(torch.randn(count, representation.method.latent_dim, generator=draw)) for _ in range(2))
     action = torch.rand(count, representation.action_dim, generator=draw)
-    transition, distance = representation.transition, representation.distance
+    transition, distance = representation.terms["transition"], representation.distance
     optimizers = {part: adam(part.parameters(), 1e-4) for part in (transition, distance)}
     z.requires_grad_()
 
@@ -170,7 +170,7 @@ def parts_alone(model: Any) -> dict[str, Callable[[], object]]:
         step(distance, F.mse_loss(measured.value, target) + measured.penalty)
 
     return {
-        "latent model alone": lambda: step(transition, transition(z, action).loss(z_next)),
+        "latent model alone": lambda: step(transition, transition.predict(None, z, action).loss(z_next)),
         "distance alone": learn_distance,
     }
 
@@ -229,7 +229,7 @@ def _torchrl() -> Updates:
             sum(loss for name, loss in losses.items() if name.startswith("loss")).backward()
             optimizer.step()
             targets.step()
-            metric.follow()
+            metric.update_targets()
 
         return update
 

@@ -20,9 +20,9 @@ from pamd.agent import Agent
 from pamd.distances import Distance
 from pamd.distances.pamd import Pamd
 from pamd.distances.quadratic import PairConditionedConfig
+from pamd.latents import BatchLatents, Copy, Observation
 from pamd.learners import Step
 from pamd.learners.sac import Sac
-from pamd.optimization import follow
 from pamd.representation import LatentEncoder, Representation
 from pamd.types import Batch, Loss
 
@@ -68,22 +68,19 @@ class NaiveAgent:
 
     def update(self, batch: Batch) -> dict[str, Tensor]:
         self.updates += 1
-        method, learner, step = self.method, self.learner, Step(0, self.updates)
+        learner, representation, step = self.learner, self.representation, Step(0, self.updates)
         critic, metrics = learner.critic_loss(batch, self._passes(batch), step, self.generator)
-        losses = [Loss(method.critic_weight * critic, metrics)]
-        in_critic = method.metric_in == "critic"
-        losses += self._metric(batch) if in_critic else []
+        losses = [Loss(self.method.critic_weight * critic, metrics)]
+        losses += self._terms(batch, self.method.terms_in("critic"))
         self._step(losses, "critic")
-        second = self._model(batch) + ([] if in_critic else self._metric(batch))
+        second = self._terms(batch, self.method.terms_in("representation"))
         if second:
-            self._step(second, "representation", "model")
+            self._step(second, "representation")
         losses += second
         if learner.config.due(learner.config.actor_every, self.updates):
             losses += self._actor(batch)
-        learner.follow(step)
-        turn = (self.updates + method.follow_offset) % method.follow_every == 0
-        if turn or learner.config.in_burst(self.updates):
-            follow(self.representation.slow_encoders["ema"], self.representation.encoder, method.encoder_tau)
+        learner.update_targets(step)
+        representation.update_targets(at_once=learner.config.in_burst(self.updates))
         return {name: value for loss in losses for name, value in loss.metrics.items()}
 
     def parameters_as(self, agent: Agent) -> dict[str, Tensor]:
@@ -94,86 +91,60 @@ class NaiveAgent:
         weights = {name: value for name, value in found.state_dict().items() if not name.endswith("updates")}
         return {name: value.view_as(theirs[name]) for name, value in weights.items()}
 
-    def _model(self, batch: Batch) -> list[Loss]:
-        given = (batch.action, batch.reward, self.generator)
-        return list(self.representation.model_losses(self._passes(batch), *given).values())
+    def _terms(self, batch: Batch, names: tuple[str, ...]) -> list[Loss]:
+        """Compute each term on latents of its own, and the metric with the textbook construction of G."""
+        metric = self.representation.metric
+        if metric is None:
+            return [loss for name in names for loss in self._term(batch, name)]
+        ours, metric.distance = metric.distance, self.distance
+        losses = [loss for name in names for loss in self._term(batch, name)]
+        metric.distance = ours
+        return losses
 
-    def _metric(self, batch: Batch) -> list[Loss]:
-        if self.distance is None:
-            return []
-        given = (batch.action, batch.reward, self.generator)
-        ours, self.representation.distance = self.representation.distance, self.distance
-        losses = self.representation.metric_losses(self._passes(batch), *given)
-        self.representation.distance = ours
-        return list(losses.values())
+    def _term(self, batch: Batch, name: str) -> list[Loss]:
+        return list(self.representation.losses_of(self._passes(batch), [name]).values())
 
     def _actor(self, batch: Batch) -> list[Loss]:
         passes = self._passes(batch)
-        loss, log_prob = self.learner.actor_loss(passes.fixed_features, passes.actor_z, self.generator)
+        loss, log_prob = self.learner.actor_loss(passes.features(), passes.latent(), self.generator)
         self._step([loss], "actor")
         temperature = self.learner.temperature_loss(log_prob)
         self._step([temperature], "temperature")
         return [loss, temperature]
 
     def _passes(self, batch: Batch) -> Any:
-        return _Passes(self.representation, batch)
+        return _Passes(self.representation, batch, self.generator)
 
-    def _step(self, losses: list[Loss], *names: str) -> None:
-        optimizers = [self.optimizers[name] for name in names if name in self.optimizers]
-        for optimizer in optimizers:
-            optimizer.zero_grad()
+    def _step(self, losses: list[Loss], name: str) -> None:
+        optimizer = self.optimizers[name]
+        optimizer.zero_grad()
         torch.stack([loss.value for loss in losses]).sum().backward()
-        for optimizer in optimizers:
-            optimizer.step()
+        optimizer.step()
 
 
-class _Passes:
+class _Passes(BatchLatents):
     """The latents of a batch. Each access runs a separate pass, except for the pass with gradient."""
 
-    def __init__(self, representation: Representation, batch: Batch) -> None:
-        self._representation, self._batch = representation, batch
+    def __init__(self, representation: Representation, batch: Batch, generator: torch.Generator) -> None:
+        copies, terms = dict(representation.target_encoders.items()), dict(representation.terms.items())
+        super().__init__(batch, representation.encoder, copies, terms, generator=generator)
         self._z: Tensor | None = None
 
-    @property
-    def z(self) -> Tensor:
-        if self._z is None:
-            self._z = encode(self._representation.encoder, self._batch.obs)
-        return self._z
-
-    @property
-    def return_features(self) -> Tensor:
-        return self._features(self._batch.next_obs)
-
-    @property
-    def fixed_features(self) -> Tensor:
-        return self._features(self._batch.obs)
-
-    @property
-    def actor_z(self) -> Tensor:
-        return self._latents("online", self._batch.obs)
-
     def once(self, name: str, compute: Callable[[], Any]) -> Any:
-        """Return the result of `compute`, which is recomputed for every loss."""
-        return compute()
+        """Return the result of `compute`. The operator's own draws are kept, everything else is computed again."""
+        return super().once(name, compute) if name == "next state" else compute()
 
-    def return_z(self, which: str) -> Tensor:
-        return self._latents(which, self._batch.next_obs)
+    def features(self, of: Observation = "obs", *, gradient: bool = False) -> Tensor:
+        with torch.no_grad():
+            return convolve(self.encoder, self._observation(of))
 
-    def fixed_z(self, which: str) -> Tensor:
-        return self._latents(which, self._batch.obs)
-
-    def z_next(self, which: str) -> Tensor:
-        return self._latents(which, self._batch.next_obs)
-
-    @torch.no_grad()
-    def _features(self, obs: Tensor) -> Tensor:
-        return convolve(self._representation.encoder, obs)
-
-    @torch.no_grad()
-    def _latents(self, which: str, obs: Tensor) -> Tensor:
-        part = self._representation
-        encoder: Any = part.encoder if which == "online" else part.slow_encoders[which]
-        return encode(encoder, obs)
+    def latent(self, of: Observation = "obs", copy: Copy = "online", *, gradient: bool = False) -> Tensor:
+        if gradient:
+            if self._z is None:
+                self._z = encode(self.encoder, self._observation(of))
+            return self._z
+        with torch.no_grad():
+            return encode(self.encoder if copy == "online" else self.copies[copy], self._observation(of))
 
 
 def convolve(encoder: LatentEncoder, obs: Tensor) -> Tensor:
@@ -198,7 +169,7 @@ def _channels_first(representation: Representation, learner: Sac) -> None:
 
 def _reorder_heads(representation: Representation, learner: Sac, back: bool) -> None:
     """Reorder the weights of the heads: features are channels first here and channels last in the agent."""
-    slow: list[Any] = list(representation.slow_encoders.values())
+    slow: list[Any] = list(representation.target_encoders.values())
     filters = representation.encoder.network.layers[-1].out_channels
     for head in [learner.actor.head, *(encoder.network.head for encoder in (representation.encoder, *slow))]:
         split = head.weight.data.unflatten(1, (filters, -1) if back else (-1, filters))
@@ -211,8 +182,12 @@ def _optimizers(agent: Agent, nets: nn.Module) -> dict[str, torch.optim.Adam]:
     by_name = dict(nets.named_parameters())
     made = {}
     for key, optimizer in agent.optimizers.items():
-        (group,) = optimizer.param_groups
-        parameters = [by_name[names[id(p)]] for p in group["params"]]
-        options = {name: group[name] for name in ("lr", "betas", "weight_decay")}
-        made[key] = torch.optim.Adam(parameters, **options, foreach=False)
+        groups = [
+            {
+                "params": [by_name[names[id(p)]] for p in group["params"]],
+                **{name: group[name] for name in ("lr", "betas", "weight_decay")},
+            }
+            for group in optimizer.param_groups
+        ]
+        made[key] = torch.optim.Adam(groups, foreach=False)
     return made

@@ -128,7 +128,7 @@ def main() -> None:
         args.method, encoder=encoder, latent_dim=args.latent_dim, action_dim=env.actions, gamma=args.gamma
     )
     q = nn.Sequential(nn.Linear(args.latent_dim, args.hidden), nn.ReLU(), nn.Linear(args.hidden, env.actions))
-    slow_encoder, slow_q = (copy.deepcopy(net).requires_grad_(False) for net in (rep.encoder, q))
+    target_encoder, target_q = (copy.deepcopy(net).requires_grad_(False) for net in (rep.encoder, q))
     own = [p for p in rep.parameters() if p.requires_grad]
     optimizer = torch.optim.Adam([*own, *q.parameters()], args.learning_rate)
     replay = Replay(min(args.replay, args.steps), obs.shape)
@@ -152,7 +152,7 @@ def main() -> None:
 
         # Update the values and the representation in one backward pass.
         o, a, r, o2, not_done = replay.sample(args.batch, draw)
-        target = r + args.gamma * not_done * slow_q(slow_encoder(o2)).amax(1)
+        target = r + args.gamma * not_done * target_q(target_encoder(o2)).amax(1)
         z = rep.encode(o)
         td = F.smooth_l1_loss(q(z).gather(1, a[:, None])[:, 0], target)
         losses = rep.losses(o, a, r, o2, not_done=not_done, z=z)  # int64 actions are one-hot encoded
@@ -162,11 +162,11 @@ def main() -> None:
         optimizer.step()
 
         # Update the slow copies.
-        rep.follow()
+        rep.update_targets()
         updates += 1
         if updates % args.target_every == 0:
-            slow_encoder.load_state_dict(rep.encoder.state_dict())
-            slow_q.load_state_dict(q.state_dict())
+            target_encoder.load_state_dict(rep.encoder.state_dict())
+            target_q.load_state_dict(q.state_dict())
 
         logged = {"td": float(td.detach()), "epsilon": epsilon}
         logged |= {name: float(value) for name, value in losses.metrics.items()}

@@ -118,7 +118,7 @@ def main() -> None:
         latent_dim=args.latent_dim,
         action_dim=action_dim,
         gamma=args.gamma,
-        slow_encoder=True,
+        target_encoder=True,
     )
     critic, actor = Critic(args.latent_dim, action_dim, args.hidden), Actor(args.latent_dim, action_dim, args.hidden)
     slow_critic = copy.deepcopy(critic).requires_grad_(False)
@@ -151,7 +151,7 @@ def main() -> None:
         o, a, r, o2, not_done = replay.sample(args.batch, draw)
         alpha = log_alpha.exp().detach()
         with torch.no_grad():
-            z2 = rep.slow_encoders["ema"](o2)
+            z2 = rep.target_encoders["ema"](o2)
             a2, log_prob2 = actor(rep.encode(o2))
             target = r + args.gamma * not_done * (torch.minimum(*slow_critic(z2, a2)) - alpha * log_prob2)
         z = rep.encode(o)
@@ -175,7 +175,7 @@ def main() -> None:
         learn_alpha.step()
 
         # Update the slow copies.
-        rep.follow()
+        rep.update_targets()
         with torch.no_grad():
             for slow, fast in zip(slow_critic.parameters(), critic.parameters(), strict=True):
                 slow.lerp_(fast, args.tau)

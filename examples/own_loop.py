@@ -13,7 +13,7 @@ import pamd
 torch.set_num_threads(1), torch.manual_seed(0), random.seed(0)
 env, steps = gymnasium.make("Pendulum-v1"), int(sys.argv[1]) if len(sys.argv) > 1 else 8000
 encoder = nn.Sequential(nn.Linear(3, 64), nn.ReLU(), nn.Linear(64, 16))
-rep = pamd.Representation("dbc-det+pamd", encoder=encoder, latent_dim=16, action_dim=1, slow_encoder=True)
+rep = pamd.Representation("dbc-det+pamd", encoder=encoder, latent_dim=16, action_dim=1, target_encoder=True)
 q, q_slow = (nn.Sequential(nn.Linear(17, 64), nn.ReLU(), nn.Linear(64, 1)) for _ in range(2))
 pi = nn.Sequential(nn.Linear(16, 64), nn.ReLU(), nn.Linear(64, 1), nn.Tanh())
 learn_q, learn_pi = torch.optim.Adam([*rep.parameters(), *q.parameters()]), torch.optim.Adam(pi.parameters())
@@ -29,10 +29,10 @@ for step in range(steps):
     if step < 500:
         continue
     o, a, r, o2 = (torch.tensor(np.array(x)) for x in zip(*random.sample(replay, 64), strict=True))
-    z, z2 = rep.encode(o), rep.slow_encoders["ema"](o2)
+    z, z2 = rep.encode(o), rep.target_encoders["ema"](o2)
     td = (q(torch.cat([z, a], -1))[:, 0] - (r + 0.99 * q_slow(torch.cat([z2, pi(z2)], -1))[:, 0]).detach()).square()
     losses = rep.losses(o, a, r, o2, z=z)  # "transition", "reward" and "metric"
-    learn_q.zero_grad(), (td.mean() + losses.total).backward(), learn_q.step(), rep.follow()
+    learn_q.zero_grad(), (td.mean() + losses.total).backward(), learn_q.step(), rep.update_targets()
     learn_pi.zero_grad(), (-q(torch.cat([z.detach(), pi(z.detach())], -1)).mean()).backward(), learn_pi.step()
     for slow, fast in zip(q_slow.parameters(), q.parameters(), strict=True):
         slow.data.lerp_(fast.data, 0.01)

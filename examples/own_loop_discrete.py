@@ -34,7 +34,7 @@ for step in range(steps):
     z, target = rep.encode(o), r + 0.99 * (1 - done) * q_target(rep.encode(o2)).amax(1)
     td = nn.functional.smooth_l1_loss(q(z).gather(1, a[:, None])[:, 0], target.detach())
     losses = rep.losses(o, a, r, o2, z=z)  # "transition", "reward" and "metric"; int64 actions are one-hot encoded
-    optimizer.zero_grad(), (td + losses.total).backward(), optimizer.step(), rep.follow()
+    optimizer.zero_grad(), (td + losses.total).backward(), optimizer.step(), rep.update_targets()
     if step % 250 == 0:
         q_target.load_state_dict(q.state_dict())
         print(f"step {step}  length {np.mean(lengths[-10:]):.0f}  metric loss {losses.metrics['metric_loss']:.4f}")

@@ -23,7 +23,8 @@ from pamd.learners.drqv2 import DrqV2
 from pamd.learners.sac import Sac
 from pamd.operators import Operator
 from pamd.replay import Replay
-from pamd.representation import CachedLatents, Representation
+from pamd.terms.metric import Metric, MetricInputs, _NextState
+from pamd.terms.transition import Transition
 from pamd.training import TrainConfig, load, loop, train
 from pamd.types import Loss
 
@@ -66,9 +67,9 @@ def config(method: str, seed: int) -> TrainConfig:
         "learner.random_decisions": 100,
         "learner.hidden": 128,
         "learner.critic_tau": 0.05,
-        "method.encoder_tau": 0.05,
+        "method.targets.tau": 0.05,
         # Keeps the fixed point within [0, 1], which both latent spaces can express.
-        "method.operator.c_R": "1-gamma",
+        "method.metric.operator.c_R": "1-gamma",
     }
     if method.startswith("drqv2"):
         settings |= DRQV2
@@ -98,7 +99,7 @@ def learn(method: str, seed: int, root: Path) -> Learned:
         z = trained.representation.encode(batch.obs)
         learner = trained.agent.learner
         assert isinstance(learner, Sac | DrqV2)
-        q = learner.critic.lower(z, batch.action)
+        q = learner.critic.min_q(z, batch.action)
         assert trained.distance is not None
         distance, gap = trained.distance(z, z.roll(1, 0)), (q - q.roll(1)).abs()
     return Learned(returned, float(np.corrcoef(distance, gap)[0, 1]), float(distance.mean()))
@@ -118,8 +119,6 @@ def flipped(plain: Callable[..., Any]) -> Callable[..., Any]:
 
     def turned(*args: Any) -> Any:
         outcome = plain(*args)
-        if isinstance(outcome, dict):
-            return {name: Loss(-loss.value, loss.metrics) for name, loss in outcome.items()}
         loss, rest = (outcome, None) if isinstance(outcome, Loss) else outcome
         turned_loss = Loss(-loss.value, loss.metrics)
         return turned_loss if rest is None else (turned_loss, rest)
@@ -127,11 +126,18 @@ def flipped(plain: Callable[..., Any]) -> Callable[..., Any]:
     return turned
 
 
+def attached_prediction(inputs: MetricInputs) -> Any:
+    """The prediction of the next state from the online latents, with its gradient."""
+    latents = inputs.latents
+    chosen = latents.terms["transition"].prediction(latents).member(latents.generator)
+    return _NextState(chosen.mean[0], None, chosen.sample(latents.generator), None)
+
+
 TERMS = {
     "actor_loss": (Sac, "actor_loss"),
     "critic_loss": (Sac, "critic_loss"),
-    "metric": (Representation, "metric_losses"),
-    "model": (Representation, "model_losses"),
+    "metric": (Metric, "loss"),
+    "model": (Transition, "loss"),
 }
 # On the unit sphere a target that is not detached pulls all distances to nothing; LayerNorm latents resist that for as
 # long as this run lasts, so there it is for tests/operators alone to catch.
@@ -144,8 +150,7 @@ def test_a_broken_update_does_not(method: str, term: str, tmp_path: Path, monkey
     """A sign flipped, or the gradient let through the metric target: each fails what the test above asks."""
     if term == "attached target":
         monkeypatch.setattr(Operator, "target", Operator.target.__wrapped__)  # type: ignore[attr-defined]
-        monkeypatch.setattr(Representation, "_predict", Representation._predict.__wrapped__)  # type: ignore[attr-defined]
-        monkeypatch.setattr(CachedLatents, "fixed_z", lambda self, which: self.z)
+        monkeypatch.setattr(MetricInputs, "_predict_next", attached_prediction)
         # The meters would stumble over it at once. The question here is whether the update suffers.
         monkeypatch.setattr(loop, "read_meters", lambda *_, **__: {"effective_rank": 9.0})
     else:

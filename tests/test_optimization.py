@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import nn
 
-from pamd.optimization import follow, slow_copy
+from pamd.optimization import ema_update, target_copy
 
 
 class Shared(nn.Module):
@@ -17,14 +17,14 @@ class Shared(nn.Module):
         self.absent = None
 
 
-def test_a_slow_copy_follows_every_parameter_once_and_copies_buffers() -> None:
+def test_a_target_copy_moves_every_parameter_once_and_copies_buffers() -> None:
     fast = Shared()
-    slow = slow_copy(fast)
+    slow = target_copy(fast)
     with torch.no_grad():
         for p in fast.parameters():
             p += 1
         fast.norm.running_mean.fill_(3)
     expected = [a.lerp(b, 0.25) for a, b in zip(slow.parameters(), fast.parameters(), strict=True)]
-    follow(slow, fast, 0.25)
+    ema_update(slow, fast, 0.25)
     torch.testing.assert_close(list(slow.parameters()), expected)
     assert torch.equal(slow.norm.running_mean, fast.norm.running_mean)

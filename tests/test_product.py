@@ -11,6 +11,7 @@ from torch import Tensor, nn
 import pamd
 from pamd.errors import PamdError
 from pamd.methods import DistancePart, LatentSpace, Method, OperatorPart
+from pamd.terms import MetricConfig, TermPart
 
 D, BATCH = 4, 6
 OPERATORS = pamd.OPERATORS.names()
@@ -22,17 +23,12 @@ TRAINED = {"bisimulation", "bisimulation-det", "independent", "rap"}
 
 def make(operator: str, distance: str, space: Any) -> pamd.Representation:
     needs = pamd.operator(operator).needs
-    method = Method(
-        f"{operator}+{distance}",
-        distance=DistancePart(distance),
-        operator=OperatorPart(operator),
-        latent_dim=D,
-        latent_space=space,
-        transition="gaussian",
-        transition_std="sigmoid",
-        state_reward="reward_std" in needs,
-        reward_decoder="action_reward" in needs,
-    )
+    terms = [TermPart("transition", {"kind": "gaussian", "std": "sigmoid"})]
+    terms += [TermPart("state-reward")] if "reward_std" in needs else []
+    terms += [TermPart("reward")] if "action_reward" in needs else []
+    metric = MetricConfig(distance=DistancePart(distance), operator=OperatorPart(operator))
+    terms.append(TermPart("metric", metric))
+    method = Method(f"{operator}+{distance}", latent_dim=D, latent_space=space, terms=tuple(terms))
     torch.manual_seed(0)
     return pamd.Representation(method, encoder=nn.Linear(3, D), action_dim=1)
 
@@ -49,7 +45,7 @@ def train(rep: pamd.Representation) -> list[Tensor]:
         optimizer.zero_grad()
         loss.total.backward()
         optimizer.step()
-        rep.follow()
+        rep.update_targets()
         totals.append(loss["metric"].value.detach())
     return totals
 

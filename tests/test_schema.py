@@ -18,7 +18,6 @@ import torch
 
 import pamd
 from pamd.errors import ConfigError, UnknownNameError
-from pamd.objective import Objective
 from pamd.registry import Registry
 from pamd.schema import (
     Count,
@@ -36,7 +35,8 @@ from pamd.schema import (
     record,
     to_json,
 )
-from pamd.types import Batch, Extras, NStep, Pairs, Window
+from pamd.terms import Objective
+from pamd.types import Batch, NStep, OperatorInputs, Pairs, Window
 
 
 @record
@@ -337,7 +337,7 @@ def test_objective_round_trips() -> None:
 
 REGISTRIES = (pamd.DISTANCES, pamd.OPERATORS, pamd.ENCODERS, pamd.LEARNERS, pamd.augmentations.AUGMENTATIONS)
 OPTIONS = [registry.get(name).Config for registry in REGISTRIES for name in registry.names()]
-RECORDS = [pamd.Latents, pamd.Objective, pamd.Method, Batch, Extras, NStep, Pairs, Window, *OPTIONS]
+RECORDS = [pamd.Latents, pamd.Objective, pamd.Method, Batch, NStep, OperatorInputs, Pairs, Window, *OPTIONS]
 
 
 @pytest.mark.parametrize("record", RECORDS, ids=lambda record: record.__qualname__)

@@ -37,9 +37,12 @@ def reference() -> str:
     """The page of names and options, from the registries."""
     lines = ["# Reference of names and options", "", "`make docs` writes this page from the registries.", ""]
     lines += ["Set an option of a run on the command line with `--set`, for example"]
-    lines += ["`--set method.distance.options.hidden=256 learner.batch=256`."]
+    lines += ["`--set method.metric.distance.hidden=256 learner.batch=256`."]
     lines += ["In Python, pass the same strings as `settings=`:"]
-    lines += ['`pamd.configure("toy", settings=("method.distance.options.hidden=256", "learner.batch=256"))`.', ""]
+    lines += [
+        '`pamd.configure("toy", settings=("method.metric.distance.hidden=256", "learner.batch=256"))`.',
+        "",
+    ]
     return "\n".join([*lines, *_distances(), *_operators(), *_methods(), *_parts(), *_records()]) + "\n"
 
 
@@ -81,9 +84,10 @@ def _methods() -> list[str]:
 
 
 def _parts() -> list[str]:
-    """Encoders, learners, augmentations."""
+    """Terms, encoders, learners, augmentations."""
     lines: list[str] = []
     for title, registry in (
+        ("Terms", pamd.TERMS),
         ("Encoders", pamd.ENCODERS),
         ("Learners", pamd.LEARNERS),
         ("Augmentations", pamd.augmentations.AUGMENTATIONS),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import warnings
 from typing import TYPE_CHECKING, Any
 
 from pamd.version import __version__
@@ -19,12 +20,12 @@ if TYPE_CHECKING:
         experiments,
         learners,
         methods,
-        models,
         operators,
         replay,
         report,
         representation,
         sweep,
+        terms,
         training,
     )
     from pamd.agent import Agent, AgentConfig
@@ -35,11 +36,11 @@ if TYPE_CHECKING:
     from pamd.errors import PamdError
     from pamd.learners import LEARNERS, Learner
     from pamd.methods import Method, method
-    from pamd.objective import Objective, metric_loss
     from pamd.operators import OPERATORS, Operator, operator
     from pamd.representation import Losses, Representation
+    from pamd.terms import TERMS, Objective, Term, metric_loss
     from pamd.training import TrainConfig, load, resume, train
-    from pamd.types import Extras, Latents, Loss, Measurement, Pairs, Window
+    from pamd.types import Latents, Loss, Measurement, OperatorInputs, Pairs, Window
 
 # Imported on first use, so that `import pamd` and the command line do not wait for torch.
 _HOMES = {
@@ -50,7 +51,6 @@ _HOMES = {
     "ENCODERS": "pamd.encoders",
     "Encoder": "pamd.encoders",
     "EnvConfig": "pamd.envs",
-    "Extras": "pamd.types",
     "LEARNERS": "pamd.learners",
     "Latents": "pamd.types",
     "Learner": "pamd.learners",
@@ -59,11 +59,14 @@ _HOMES = {
     "Measurement": "pamd.types",
     "Method": "pamd.methods",
     "OPERATORS": "pamd.operators",
-    "Objective": "pamd.objective",
+    "Objective": "pamd.terms",
     "Operator": "pamd.operators",
+    "OperatorInputs": "pamd.types",
     "Pairs": "pamd.types",
     "PamdError": "pamd.errors",
     "Representation": "pamd.representation",
+    "TERMS": "pamd.terms",
+    "Term": "pamd.terms",
     "TrainConfig": "pamd.training",
     "Window": "pamd.types",
     "configure": "pamd.configuration",
@@ -72,7 +75,7 @@ _HOMES = {
     "load": "pamd.training",
     "make_env": "pamd.envs",
     "method": "pamd.methods",
-    "metric_loss": "pamd.objective",
+    "metric_loss": "pamd.terms",
     "operator": "pamd.operators",
     "resume": "pamd.training",
     "train": "pamd.training",
@@ -88,12 +91,12 @@ _MODULES = (
     "experiments",
     "learners",
     "methods",
-    "models",
     "operators",
     "replay",
     "report",
     "representation",
     "sweep",
+    "terms",
     "training",
 )
 
@@ -102,12 +105,12 @@ __all__ = [
     "ENCODERS",
     "LEARNERS",
     "OPERATORS",
+    "TERMS",
     "Agent",
     "AgentConfig",
     "Distance",
     "Encoder",
     "EnvConfig",
-    "Extras",
     "Latents",
     "Learner",
     "Loss",
@@ -116,9 +119,11 @@ __all__ = [
     "Method",
     "Objective",
     "Operator",
+    "OperatorInputs",
     "Pairs",
     "PamdError",
     "Representation",
+    "Term",
     "TrainConfig",
     "Window",
     "__version__",
@@ -139,7 +144,6 @@ __all__ = [
     "method",
     "methods",
     "metric_loss",
-    "models",
     "operator",
     "operators",
     "replay",
@@ -147,12 +151,19 @@ __all__ = [
     "representation",
     "resume",
     "sweep",
+    "terms",
     "train",
     "training",
 ]
 
 
+_RENAMED = {"Extras": "OperatorInputs"}
+
+
 def __getattr__(name: str) -> Any:
+    if name in _RENAMED:
+        warnings.warn(f"pamd.{name} is deprecated; use pamd.{_RENAMED[name]}", DeprecationWarning, stacklevel=2)
+        name = _RENAMED[name]
     if name in _MODULES:
         return importlib.import_module(f"pamd.{name}")
     if name in _HOMES:

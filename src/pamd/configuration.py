@@ -140,7 +140,7 @@ def configure(
     """Build the config of a run from names.
 
     `options` are the fields of `RunOptions`: learner, fidelity, scale, seed, decisions, ... None means not given.
-    `settings` change any other field: "method.objective.pairing=all", "learner.batch=256".
+    `settings` change any other field: "method.metric.pairing=all", "learner.batch=256".
     """
     known = [f.name for f in dataclasses.fields(RunOptions)]
     for key in options:
@@ -163,7 +163,7 @@ def configure(
         if key not in _NAMES:
             (tree[_SECTIONS[key]] if key in _SECTIONS else tree)[key] = value
     if "gamma" in given:
-        _set_gamma(tree, given["gamma"])
+        tree["learner"]["options"]["gamma"] = given["gamma"]
     background = named_distractor(distractor, given.get("videos"))
     tree["env"]["distractor"] = None if background is None else to_tree(background)
     beside = named_noise(noise)
@@ -199,7 +199,7 @@ def _base(task: str, given: dict[str, Any]) -> dict[str, Any]:
     """Return the tree that the names determine, before the scale is applied."""
     fidelity = given.get("fidelity", "paper")
     learner, name = split_name(given.get("method", "simsr+pamd"), given.get("learner"))
-    method = methods.method(name, fidelity)
+    method = methods.method(name, fidelity).adapted(gamma=given.get("gamma"))
     if name == "none":
         method = dataclasses.replace(method, latent_space=LEARNERS.get(learner).latent_space)
     options = _RELEASED_SAC[methods.side(name)] if learner == "sac" and fidelity == "released" else {}
@@ -232,12 +232,6 @@ def _set_evaluation_unit(tree: dict[str, Any], given: dict[str, Any]) -> None:
         raise ConfigError(f"evaluate_unit {given['evaluate_unit']!r} requires evaluate_every")
 
 
-def _set_gamma(tree: dict[str, Any], gamma: float) -> None:
-    tree["learner"]["options"]["gamma"] = gamma
-    if tree["method"]["operator"] is not None:
-        tree["method"]["operator"]["options"]["gamma"] = gamma
-
-
 def _scale(name: str) -> dict[str, Any]:
     if name not in SCALES:
         raise UnknownNameError("scale", name, SCALES)
@@ -251,6 +245,6 @@ def _merge(tree: dict[str, Any], changes: dict[str, Any]) -> None:
         elif key == "action_repeat":
             tree["env"][key] = value.get(tree["env"]["task"])
         elif isinstance(value, dict):
-            tree[key].update(value)
+            _merge(tree[key], value)
         else:
             tree[key] = value

@@ -1,4 +1,4 @@
-"""Gradient steps, optimizer states and slow copies, for learners and representations."""
+"""Gradient steps, optimizer states and target networks, for learners and representations."""
 
 from __future__ import annotations
 
@@ -13,17 +13,19 @@ from torch import Tensor, nn
 from pamd.errors import CheckpointError
 from pamd.types import Loss
 
-__all__ = ["adam", "descend", "follow", "load_optimizer", "slow_copy"]
+__all__ = ["adam", "ema_update", "load_optimizer", "optimizer_step", "target_copy"]
 
 _Network = TypeVar("_Network", bound=nn.Module)
 
 
-def adam(parameters: Iterable[Tensor], learning_rate: float, **options: object) -> torch.optim.Adam:
+def adam(
+    parameters: Iterable[Tensor] | Iterable[dict[str, object]], learning_rate: float, **options: object
+) -> torch.optim.Adam:
     """Return a fused Adam optimizer."""
     return torch.optim.Adam(parameters, lr=learning_rate, fused=True, **options)  # type: ignore[arg-type]
 
 
-def descend(losses: Sequence[Loss], optimizers: Sequence[torch.optim.Optimizer]) -> None:
+def optimizer_step(losses: Sequence[Loss], optimizers: Sequence[torch.optim.Optimizer]) -> None:
     """Make one step of the optimizers on the sum of the losses. Parameters outside the optimizers get no gradient."""
     parameters = {id(p): p for o in optimizers for group in o.param_groups for p in group["params"]}
     for parameter in parameters.values():
@@ -54,16 +56,16 @@ def load_optimizer(optimizer: torch.optim.Optimizer, tensors: Mapping[str, Tenso
     optimizer.load_state_dict({**optimizer.state_dict(), "state": state})
 
 
-def slow_copy(network: _Network) -> _Network:
-    """Return a copy in evaluation mode that no optimizer trains. `follow` updates it."""
+def target_copy(network: _Network) -> _Network:
+    """Return a copy in evaluation mode that no optimizer trains. `ema_update` updates it."""
     return copy.deepcopy(network).requires_grad_(False).eval()
 
 
 @torch.no_grad()
-def follow(slow: nn.Module, fast: nn.Module, tau: float) -> None:
-    """Move the slow copy toward the fast network by a fraction tau; 1 copies it. Buffers are always copied."""
-    for target, source in zip(slow.buffers(), fast.buffers(), strict=True):
-        target.copy_(source)
-    targets: list[Tensor] = list(slow.parameters())
+def ema_update(target: nn.Module, online: nn.Module, tau: float) -> None:
+    """Move the target network toward the online network by a fraction tau; 1 copies it. Buffers are always copied."""
+    for buffer, source in zip(target.buffers(), online.buffers(), strict=True):
+        buffer.copy_(source)
+    targets: list[Tensor] = list(target.parameters())
     if targets:  # a fixed norm has no parameters
-        torch._foreach_lerp_(targets, list[Tensor](fast.parameters()), tau)
+        torch._foreach_lerp_(targets, list[Tensor](online.parameters()), tau)

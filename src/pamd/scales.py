@@ -23,8 +23,8 @@ SCALES: dict[str, dict[str, Any]] = {
             "walker_stand": 4,
             "walker_walk": 4,
         },
-        "encoder": {"conv": {"filters": 16, "strides": [2, 2], "reads": "differences"}},
-        "method": {"encoder_tau": 0.05, "follow_every": 1},
+        "encoder": {"conv": {"filters": 16, "strides": [2, 2], "input": "differences"}},
+        "method": {"targets": {"tau": 0.05, "every": 1}},
         "learner": {
             "any": {
                 "batch": 64,
@@ -34,7 +34,7 @@ SCALES: dict[str, dict[str, Any]] = {
                 "augmentation": _SMALL_SHIFT,
                 "layer_norm": True,
             },
-            "sac": {"actor_every": 1, "follow_every": 1, "learning_rate": 3e-3},
+            "sac": {"actor_every": 1, "targets_every": 1, "learning_rate": 3e-3},
         },
         "schedule": "joint",
         "decisions": 20_000,
@@ -42,10 +42,10 @@ SCALES: dict[str, dict[str, Any]] = {
         "evaluate_episodes": 5,
     },
     "state": {
-        "method": {"follow_every": 1},
+        "method": {"targets": {"every": 1}},
         "learner": {
             "any": {"batch": 64, "hidden": 256, "random_decisions": 500, "critic_tau": 0.01},
-            "sac": {"actor_every": 1, "follow_every": 1},
+            "sac": {"actor_every": 1, "targets_every": 1},
         },
         "schedule": "joint",
         "decisions": 10_000,

@@ -238,7 +238,13 @@ def flatten(tree: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
     """Flatten a tree: {"a": {"b": 1}} becomes {"a.b": 1}."""
     flat: dict[str, Any] = {}
     for key, value in tree.items():
-        flat |= flatten(value, f"{prefix}{key}.") if isinstance(value, dict) else {f"{prefix}{key}": value}
+        if isinstance(value, dict):
+            flat |= flatten(value, f"{prefix}{key}.")
+        elif isinstance(value, list) and value and all(isinstance(item, dict) and "name" in item for item in value):
+            for item in value:  # parts in a list are addressed by their names, as in settings
+                flat |= flatten(item.get("options") or {}, f"{prefix}{item['name']}.")
+        else:
+            flat[f"{prefix}{key}"] = value
     return flat
 
 

@@ -16,7 +16,33 @@ __all__ = ["RENAMED", "apply_settings", "override", "rename_old_keys"]
 
 C = TypeVar("C")
 
-RENAMED: dict[str, dict[str, str]] = {}
+RENAMED: dict[str, dict[str, str]] = {
+    "Method": {
+        "distance": "metric.distance",
+        "operator": "metric.operator",
+        "objective": "metric",
+        "target_distance": "metric.target_distance",
+        "target_encoder": "metric.target_encoder",
+        "metric_in": "metric.in_step",
+        "ensemble": "transition.members",
+        "transition_std": "transition.std",
+        "transition_weight": "transition.weight",
+        "next_latent_encoder": "transition.next_encoder",
+        "project_predictions": "transition.project",
+        "model_init": "transition.init",
+        "weight_decay": "transition.weight_decay",
+        "reward_weight": "reward.weight",
+        "encoder_tau": "targets.tau",
+        "follow_every": "targets.every",
+        "follow_offset": "targets.offset",
+        "target_period": "targets.period",
+        "target_offset": "targets.period_offset",
+    },
+    "SacConfig": {"follow_every": "targets_every"},
+    "ConvConfig": {"reads": "input"},
+    "CosineConfig": {"normalised": "normalized"},
+    "QuadraticConfig": {"trace_normalised": "trace_normalized"},
+}
 """Option names of earlier versions: record -> {old key: new key}. Both keys start at the record and may be dotted.
 
 {"Method": {"objective": "metric"}} turns `method.objective.pairing` into `method.metric.pairing`.
@@ -153,14 +179,22 @@ def _names(branch: dict[str, Any], kind: Any) -> list[str]:
 def _unknown_option(tree: dict[str, Any], key: str, here: str, choices: list[str]) -> UnknownNameError:
     """Return the error for `here`, the unknown prefix of `key`. If a part has this field, suggest `part.key`."""
     for part, fields in tree.items():
-        if isinstance(fields, dict) and here in {*fields, *(fields.get("options") or ())}:
+        if not isinstance(fields, dict):
+            continue
+        in_lists = (item["name"] for value in fields.values() if isinstance(value, list) for item in value)
+        if here in {*fields, *(fields.get("options") or ()), *in_lists}:
             return UnknownNameError("option", key, choices, meant=f"{part}.{key}")
     return UnknownNameError("option", here, choices)
 
 
+def _renamed(kind: Any) -> dict[str, str]:
+    """Return the old and new keys of a record, including those of the records that it extends."""
+    return {old: new for cls in getattr(kind, "__mro__", ()) for old, new in RENAMED.get(cls.__name__, {}).items()}
+
+
 def _new_name(kind: Any, key: str, done: str) -> str:
     """Return a key below a `kind` with the present names. `done` is the part of the key before it."""
-    for old, new in RENAMED.get(getattr(kind, "__name__", ""), {}).items():
+    for old, new in _renamed(kind).items():
         if key == old or key.startswith(old + "."):
             message = f"the option {done + old!r} is now called {done + new!r}; the old name will be removed"
             warnings.warn(message, DeprecationWarning, stacklevel=4)
@@ -174,7 +208,7 @@ def _pop_old_keys(kind: Any, tree: dict[str, Any], prefix: str) -> Iterator[tupl
         if isinstance(tree.get("options"), dict):
             yield from _pop_old_keys(kind.registry.get(tree["name"]).Config, tree["options"], prefix)
         return
-    for old in RENAMED.get(getattr(kind, "__name__", ""), ()):
+    for old in _renamed(kind):
         *parents, leaf = old.split(".")
         branch: Any = tree
         for name in parents:

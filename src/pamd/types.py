@@ -16,7 +16,7 @@ from torch import Tensor
 from pamd.errors import DtypeError, ShapeError
 from pamd.schema import explained
 
-__all__ = ["Batch", "Extras", "Latents", "Loss", "Measurement", "NStep", "Pairs", "Window"]
+__all__ = ["Batch", "Latents", "Loss", "Measurement", "NStep", "OperatorInputs", "Pairs", "Window", "one_per_row"]
 
 
 @explained
@@ -74,8 +74,8 @@ class Batch:
     def __post_init__(self) -> None:
         if self.obs.ndim < 2:
             raise ShapeError(f"Batch.obs must be [B, ...] with at least two axes, got {list(self.obs.shape)}")
-        if self.obs.dtype != torch.uint8 and not self.obs.is_floating_point():
-            raise DtypeError(f"Batch.obs must be uint8 or float32, got {self.obs.dtype}")
+        if self.obs.dtype == torch.bool or self.obs.is_complex():
+            raise DtypeError(f"Batch.obs must be uint8, another integer type or floating-point, got {self.obs.dtype}")
         self._check_action()
         vector, obs = (len(self),), tuple(self.obs.shape)
         _check_shapes("Batch", self, reward=vector, next_obs=obs, not_done=vector)
@@ -241,7 +241,7 @@ class Latents:
             if not isinstance(value, Tensor):
                 raise DtypeError(f"Latents.{item.name} must be a torch.Tensor, got {type(value).__name__}")
             if item.name in _PER_ROW:
-                object.__setattr__(self, item.name, _per_row(f"Latents.{item.name}", value, batch))
+                object.__setattr__(self, item.name, one_per_row(f"Latents.{item.name}", value, batch))
             elif item.name in _ROWS_OF_MANY:
                 if value.ndim != 2 or len(value) != batch:
                     raise ShapeError(f"Latents.{item.name} must be [{batch}, n], got {list(value.shape)}")
@@ -254,8 +254,8 @@ class Latents:
 
 @explained
 @dataclass(frozen=True)
-class Extras:
-    """The inputs of an operator for B transitions that the representation cannot compute. An agent fills them in."""
+class OperatorInputs:
+    """The inputs of an operator for B transitions that a representation cannot compute. An agent computes them."""
 
     value: Tensor | None = None
     """[B]: V(s), for operators "value" and "advantage"."""
@@ -273,7 +273,7 @@ _ROWS_OF_MANY = ("action_reward", "window_reward")
 """The fields of `Latents` that hold several numbers per row."""
 
 
-def _per_row(name: str, value: Tensor, batch: int) -> Tensor:
+def one_per_row(name: str, value: Tensor, batch: int) -> Tensor:
     """Return value [B] or [B, 1] as [B]."""
     if tuple(value.shape) == (batch, 1):
         return value.squeeze(-1)

@@ -103,8 +103,8 @@ CLAIMS: tuple[Claim, ...] = (
     ),
 )
 
-_NO_TRACE = "method.distance.trace_normalised=false"
-_SMALL_REWARD = "method.operator.c_R=1-gamma"
+_NO_TRACE = "method.metric.distance.trace_normalized=false"
+_SMALL_REWARD = "method.metric.operator.c_R=1-gamma"
 
 # The rung `exact`: fits of exact metrics, for which the truth is known.
 
@@ -197,7 +197,7 @@ _STATE_SMALL = (
 
 def _state_arm(task: str, method: str, variant: str = "", *settings: str) -> Arm:
     # One latent model instead of SimSR's five, which would take three times as long as the rest of the update.
-    one_model = ("method.ensemble=1",) if method.startswith("simsr") else ()
+    one_model = ("method.transition.members=1",) if method.startswith("simsr") else ()
     options = {"action_repeat": _STATE_ACTION_REPEAT, "noise": "gaussian"}
     return Arm(
         f"state:{task}",
@@ -236,7 +236,7 @@ def _extra(task: str) -> tuple[Arm, ...]:
         _state_arm(task, "dbc-det+pamd", "ball", "method.latent_space=ball"),
         _state_arm(task, "dbc-det+pamd", "free", "method.latent_space=free"),
         _state_arm(task, "dbc-det+pamd-scaled"),
-        _state_arm(task, "dbc-det", "all pairs", "method.objective.pairing=all"),
+        _state_arm(task, "dbc-det", "all pairs", "method.metric.pairing=all"),
         _state_arm(task, "dbc-det+coordinate"),
     )
 
@@ -247,8 +247,8 @@ def _controls(task: str) -> tuple[Arm, ...]:
     Both are written as the plain norm with another c_R and weight, which gives the same loss: the square of
     a * (norm - c_R * gap - ...) is a^2 times that of the norm, with c_R = 1 / a.
     """
-    scaled_l2 = ("method.operator.c_R=7.0710678118654755", "method.objective.weight=0.01")
-    mean_l1 = ("method.operator.c_R=50", "method.objective.weight=0.0002")
+    scaled_l2 = ("method.metric.operator.c_R=7.0710678118654755", "method.metric.weight=0.01")
+    mean_l1 = ("method.metric.operator.c_R=50", "method.metric.weight=0.0002")
     return (
         _state_arm(task, "dbc-det+l2", "scale of PAMD", *scaled_l2),
         _state_arm(task, "dbc-det", "mean", *mean_l1),

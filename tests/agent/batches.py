@@ -68,3 +68,8 @@ def updated(name: str = "simsr+pamd", *, seed: int = 0, count: int = 4, **fields
 def equal(one: Agent, other: Agent) -> bool:
     left, right = one.tensors(), other.tensors()
     return left.keys() == right.keys() and all(torch.equal(left[k], right[k]) for k in left)
+
+
+def two_members(name: str) -> dict[str, Any]:
+    """Fields of a method with an ensemble of two, which is quicker than five; none if it has no latent model."""
+    return {} if method(name).term("transition") is None else {"transition": {"members": 2}}

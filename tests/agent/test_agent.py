@@ -58,7 +58,7 @@ def test_acting_takes_one_observation_or_a_batch_and_refuses_the_rest() -> None:
 
 
 def test_the_discount_is_one() -> None:
-    with pytest.raises(ConfigError, match=r"learner.gamma is 0.9 but method.operator.gamma is 0.99"):
+    with pytest.raises(ConfigError, match=r"learner.gamma is 0.9 but method.metric.operator.gamma is 0.99"):
         make_agent("simsr+pamd", options={"gamma": 0.9})
 
 
@@ -71,12 +71,9 @@ def test_joint_gradient_is_the_sum_of_the_sequential_ones_at_equal_weights() -> 
 
     def gradient(terms: list[str]) -> list[torch.Tensor]:
         agent.generator.set_state(generator)
-        latents = agent.representation.cache(batch.obs, batch.next_obs)
-        given = (batch.action, batch.reward, agent.generator)
+        latents = agent.representation.latents_of(batch, generator=agent.generator)
         critic = agent.learner.critic_loss(batch, latents, Step(0, 1), agent.generator)
-        losses = list(agent.representation.model_losses(latents, *given).values())
-        losses += agent.representation.metric_losses(latents, *given).values()
-        wanted = {"critic": [critic], "representation": losses}
+        wanted = {"critic": [critic], "representation": agent.representation.losses_of(latents).values()}
         total = sum(loss.value for term in terms for loss in wanted[term])
         return list(torch.autograd.grad(total, encoder))
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from typing import Any
 
 import pytest
@@ -12,7 +11,6 @@ from tests.representation.test_meters import meters_of
 
 from pamd.agent import Agent
 from pamd.errors import ConfigError
-from pamd.methods import method
 
 NAMES = ["dbc", "dbc-det+pamd", "mico", "simsr+pamd"]
 
@@ -28,8 +26,7 @@ def test_the_metric_trains_its_own_encoder_and_nothing_of_the_agents(name: str, 
     """With a metric loss of weight zero the agent's own side must come out the same."""
     results = []
     for weight in (1.0, 0.0):
-        objective = dataclasses.replace(method(name).objective, weight=weight)
-        agent = make_agent(name, schedule=schedule, isolate_metric=True, objective=objective)
+        agent = make_agent(name, schedule=schedule, isolate_metric=True, metric={"weight": weight})
         before = {key: value.clone() for key, value in agent.nets.state_dict().items()}
         for i in range(4):
             agent.update(make_batch(i))
@@ -42,19 +39,18 @@ def test_the_metric_trains_its_own_encoder_and_nothing_of_the_agents(name: str, 
     assert own is not None
     assert learned.representation.distance is None
     assert any(key.startswith("isolated.encoder.network.layers") for key in changed)
-    if "ema" in own.slow_encoders:
-        assert any(key.startswith("isolated.slow_encoders.ema") for key in changed)
-    if own.transition is not None:
-        assert any(key.startswith("isolated.transition") for key in changed)
-    if own.distance is not None and list(own.distance.parameters()):
-        assert any(key.startswith("isolated.distance") for key in changed)
+    if "ema" in own.target_encoders:
+        assert any(key.startswith("isolated.target_encoders.ema") for key in changed)
+    for name, term in own.terms.items():
+        if list(term.parameters()):
+            assert any(key.startswith(f"isolated.terms.{name}") for key in changed)
 
 
 def test_its_latent_model_does_not_shape_the_encoder() -> None:
     """Whatever the transition weight, the isolated encoder takes the same steps."""
     ends = []
     for weight in (1.0, 100.0):
-        agent = updated("simsr+pamd", count=1, isolate_metric=True, transition_weight=weight)
+        agent = updated("simsr+pamd", count=1, isolate_metric=True, transition={"weight": weight})
         assert agent.isolated is not None
         ends.append([p.clone() for p in agent.isolated.encoder.parameters()])
     for one, other in zip(*ends, strict=True):

@@ -91,7 +91,7 @@ def test_so_do_learners_and_options(fields: dict[str, Any]) -> None:
 @pytest.mark.parametrize("operator", ["value", "advantage", "n-step", "kernel", "state-action"])
 def test_so_do_operators(operator: str) -> None:
     window = 3 if operator == "n-step" else 0
-    assert not update("dbc-det+pamd", operator=OperatorPart(operator), window=window).problems
+    assert not update("dbc-det+pamd", metric={"operator": OperatorPart(operator)}, window=window).problems
 
 
 def test_acting_reads_the_action_and_nothing_else() -> None:
@@ -121,8 +121,8 @@ def test_after_a_load_the_host_reads_the_count_of_updates_once() -> None:
     )
     other.nets.load_state_dict(agent.nets.state_dict(), assign=True)
     with watched() as watch:
-        other.representation.follow()
-        other.representation.follow()
+        other.representation.update_targets()
+        other.representation.update_targets()
     assert len(watch.read) == 1
 
 

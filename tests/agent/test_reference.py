@@ -45,35 +45,34 @@ def batch(number: int) -> Batch:
 
 def old_fields(name: str, fidelity: Any) -> dict[str, Any]:
     """The fields of a method whose presets have changed, as 0.1.0 had them."""
-    fields: dict[str, Any] = {
-        "transition_std": "tanh",
-        "model_init": "orthogonal",
-        "next_latent_encoder": "ema" if fidelity == "paper" else "online",
-        "follow_offset": 0,
-        "target_offset": 1000,
-    }
-    if name == "simsr+mlp" and fidelity == "paper":
-        fields["objective"] = dataclasses.replace(method(name).objective, regression="mse")
-    part = method(name, fidelity).distance
-    if part is not None and hasattr(part.options, "aux_pairs"):
-        estimated = dataclasses.replace(part.options, aux_pairs=16, aux_probes=4)
-        fields["distance"] = dataclasses.replace(part, options=estimated)
-    return fields
+    made = method(name, fidelity)
+    fields: dict[str, Any] = {"targets": dataclasses.replace(made.targets, offset=0, period_offset=1000)}
+    if made.term("transition") is not None:
+        next_encoder = "ema" if fidelity == "paper" else "online"
+        fields["transition"] = {"std": "tanh", "init": "orthogonal", "next_encoder": next_encoder}
+    if made.term("reward") is not None:
+        fields["reward"] = {"init": "orthogonal"}
+    metric: dict[str, Any] = {"regression": "mse"} if name == "simsr+mlp" and fidelity == "paper" else {}
+    if made.distance is not None and hasattr(made.distance.options, "aux_pairs"):
+        estimated = dataclasses.replace(made.distance.options, aux_pairs=16, aux_probes=4)
+        metric["distance"] = dataclasses.replace(made.distance, options=estimated)
+    return {**fields, "metric": metric} if metric else fields
 
 
 def parts(agent: Agent) -> dict[str, nn.Module | None]:
     own, learner = agent.representation, agent.learner
+    terms = dict(own.terms.items())
     assert isinstance(learner, Sac)
     return {
         "encoder": own.encoder,
         "critic": learner.critic,
         "actor": learner.actor,
-        "transition": own.transition,
-        "reward_decoder": own.reward_decoder,
+        "transition": terms.get("transition"),
+        "reward_decoder": terms.get("reward"),
         "distance": own.distance,
-        "target_encoder": own.slow_encoders["ema"],
+        "target_encoder": own.target_encoders["ema"],
         "target_critic": learner.target_critic,
-        "target_distance": own.target_distance,
+        "target_distance": None if own.metric is None else own.metric.target_distance,
     }
 
 

@@ -41,7 +41,7 @@ def test_a_setting_is_the_scale_cpu() -> None:
     config, ours = configure("cartpole_swingup", "sac", scale="cpu"), SETTINGS["cpu"]
     options = config.encoder.options
     assert (config.env.size, config.env.antialias > 1) == (ours.size, ours.antialias)
-    assert (options.filters, tuple(options.strides), options.reads) == (ours.filters, ours.strides, ours.reads)
+    assert (options.filters, tuple(options.strides), options.input) == (ours.filters, ours.strides, ours.reads)
     assert (config.learner.options.batch, config.learner.options.learning_rate) == (ours.batch, ours.learning_rate)
     assert config.env.action_repeat == encoders.TASKS["cartpole_swingup"]
 

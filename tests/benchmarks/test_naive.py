@@ -24,7 +24,7 @@ def made(name: str, fidelity: Literal["paper", "released"], **fields: Any) -> Ag
     assert plain.distance is not None
     if plain.distance.name == "pamd":
         options = dataclasses.replace(plain.distance.options, aux_pairs=None, aux_probes=None)
-        fields["distance"] = DistancePart("pamd", options)
+        fields["metric"] = {"distance": DistancePart("pamd", options)}
     return make_agent(name, fidelity, **fields)
 
 

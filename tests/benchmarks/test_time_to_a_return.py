@@ -126,7 +126,7 @@ def test_thresholds_are_at_least_two_fifths_of_the_best_peer() -> None:
 def test_the_setting_of_version_0_2_is_frozen() -> None:
     config = make_config("finger_spin", "cpu-0.2", "simsr+pamd", 0)
     assert (config.env.size, config.env.render, config.schedule) == (48, "fast", "joint")
-    assert (config.env.antialias, config.encoder.options.reads) == (1, "frames")
+    assert (config.env.antialias, config.encoder.options.input) == (1, "frames")
     assert (config.encoder.options.strides, config.encoder.options.filters) == ((3, 2, 1, 1), 32)
     assert (config.learner.options.batch, config.learner.options.augmentation.name) == (64, "none")
 

@@ -32,11 +32,12 @@ def test_train_resume_eval_and_config(tmp_path: Path, capsys: pytest.CaptureFixt
     assert len(json.loads(capsys.readouterr().out)["returns"]) == 2
     assert (run / "video" / "evaluated-000000060.mp4").stat().st_size > 500
     again = ["train", "--config", str(run / "config.json"), "--runs", str(tmp_path / "again"), "--threads", "1"]
-    assert main([*again, "--set", "decisions=55", "method.objective.weight=0.25"]) == 0
+    assert main([*again, "--set", "decisions=55", "method.metric.weight=0.25"]) == 0
     (other,) = (tmp_path / "again").iterdir()
     config = json.loads((other / "config.json").read_text())
     assert config["decisions"] == 55
-    assert config["method"]["objective"]["weight"] == 0.25
+    (metric,) = (term for term in config["method"]["terms"] if term["name"] == "metric")
+    assert metric["options"]["weight"] == 0.25
 
 
 @pytest.mark.parametrize(
@@ -52,8 +53,8 @@ def test_train_resume_eval_and_config(tmp_path: Path, capsys: pytest.CaptureFixt
         (["train", "toy", *SMALL[:2], "--decisions", "10"], "decisions must exceed learner.random_decisions"),
         (["train", "toy", *SMALL, "--capacity", "10"], "replay.capacity"),
         (
-            ["train", "toy", "--method", "sac", *SMALL, "--set", "method.distance.name=pamd"],
-            "is None and has no fields",
+            ["train", "toy", "--method", "sac", *SMALL, "--set", "method.metric.distance.name=pamd"],
+            "--set method.metric={} adds it",
         ),
         (["train", "toy", *SMALL, "--set", "seed.foo=3"], "has no fields"),
         (["train", "toy", *SMALL, "--wandb", "project"], "pamd[wandb]"),
@@ -93,7 +94,7 @@ def test_diff(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["list", "methods", "--diff", "simsr", "simsr+pamd"]) == 0
     assert "distance.name" in capsys.readouterr().out
     assert main(["list", "methods", "--diff", "simsr@paper", "simsr@released"]) == 0
-    assert "objective.pairing" in capsys.readouterr().out
+    assert "metric.pairing" in capsys.readouterr().out
 
 
 def test_the_family_is_one_table(capsys: pytest.CaptureFixture[str]) -> None:

@@ -29,7 +29,7 @@ from pamd.errors import ConfigError, DtypeError, PamdError, ShapeError, UnknownN
         ("pamd", {"root_epsilon": 0.0}, ConfigError, "root_epsilon"),
         ("pamd", {"aux_weight": -1.0}, ConfigError, "aux_weight"),
         ("pamd", {"aux_pairs": 0}, ConfigError, "aux_pairs"),
-        ("pamd", {"trace_normalised": False, "trace_detached": True}, ConfigError, "trace_detached"),
+        ("pamd", {"trace_normalized": False, "trace_detached": True}, ConfigError, "trace_detached"),
         ("pamd", {"ridge": torch.ones(())}, ConfigError, "plain data"),
         ("pamd", {"latent_dim": 0}, ConfigError, "latent_dim"),
         ("pamd", {"latent_dim": 2.0}, ConfigError, "latent_dim"),

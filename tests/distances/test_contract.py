@@ -162,7 +162,7 @@ def _trace_bar(d: Distance[Any], z: Tensor, z_prime: Tensor) -> Tensor:
     plain = pamd.distance(
         name,
         latent_dim=D,
-        trace_normalised=False,
+        trace_normalized=False,
         ridge=d.config.ridge,
         diagonal_epsilon=d.config.diagonal_epsilon,
         **OPTIONS.get(name, {}),

@@ -31,7 +31,7 @@ def test_mahalanobis_learns_one_full_matrix() -> None:
     target = ((z - z_prime) @ turn * torch.tensor([0.9, 0.4, 0.1])).norm(dim=-1)
     residuals = {}
     for name in ("mahalanobis", "diagonal"):
-        d = pamd.distance(name, latent_dim=3, trace_normalised=False)
+        d = pamd.distance(name, latent_dim=3, trace_normalized=False)
         optimizer = torch.optim.Adam(d.parameters(), 0.03)
         for _ in range(400):
             optimizer.zero_grad()
@@ -59,7 +59,7 @@ def test_a_frozen_head_passes_gradients_to_latents_and_keeps_none(name: str) -> 
 @pytest.mark.parametrize("method", ["dbc-det+pamd", "simsr+pamd"])
 def test_updates_leave_a_frozen_head_as_it_was(method: str, schedule: str) -> None:
     config = pamd.configure(
-        "state:cartpole_swingup", method, schedule=schedule, settings=["method.distance.frozen=true"]
+        "state:cartpole_swingup", method, schedule=schedule, settings=["method.metric.distance.frozen=true"]
     )
     agent = Agent(config.agent, observation_shape=(5,), action_dim=1, seed=0)
     distance = agent.representation.distance

@@ -31,6 +31,6 @@ def test_no_value_lies_beyond(name: str, length: float) -> None:
 
 
 def test_what_is_not_normalized_has_no_bound() -> None:
-    assert math.isinf(pamd.distance("pamd", latent_dim=4, trace_normalised=False).max_value(1.0))
+    assert math.isinf(pamd.distance("pamd", latent_dim=4, trace_normalized=False).max_value(1.0))
     assert math.isinf(pamd.distance("mlp", latent_dim=4).max_value(1.0))
     assert pamd.distance("pamd", latent_dim=50).max_value(50**0.5) == pytest.approx(2 * 50**0.5), "facts: about 14"

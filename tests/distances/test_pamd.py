@@ -19,7 +19,7 @@ VARIANTS: list[dict[str, Any]] = [
     {"preset": "released-dbc"},
     {"preset": "released-independent"},
     {"preset": "released-residual"},
-    {"trace_normalised": False},
+    {"trace_normalized": False},
     {"trace_detached": True},
     {"ridge": 0.5, "diagonal_epsilon": 0.1, "trace_epsilon": 0.3, "root_epsilon": 0.2},
     {"aux_weight": 10.0, "aux_norm": "mean"},

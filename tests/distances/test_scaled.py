@@ -82,8 +82,8 @@ def test_the_penalty_does_not_depend_on_trace_and_scale() -> None:
 
 
 def test_what_cannot_be_is_refused() -> None:
-    with pytest.raises(ConfigError, match="trace='d' requires trace_normalised"):
-        make(trace="d", trace_normalised=False)
+    with pytest.raises(ConfigError, match="trace='d' requires trace_normalized"):
+        make(trace="d", trace_normalized=False)
     with pytest.raises(ConfigError, match="trace must be a finite number above 0 or 'd', got 0"):
         make(trace=0.0)
     with pytest.raises((ConfigError, UnknownNameError), match="scale"):

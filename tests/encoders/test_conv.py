@@ -44,7 +44,7 @@ def test_features_are_those_of_plain_layers_in_channels_last_order(name: str) ->
 def test_differences_are_read_without_forming_them() -> None:
     """The first layer gives what the same weights give on differences between frames and on the newest frame."""
     options = {"observation_shape": (9, 16, 16), "latent_dim": 4, "filters": 8, "strides": (2, 1)}
-    network = encoder("conv", reads="differences", **options).double()
+    network = encoder("conv", input="differences", **options).double()
     plain = encoder("conv", **options).double()
     plain.load_state_dict(network.state_dict())
     obs = torch.randint(0, 256, (5, 9, 16, 16), dtype=torch.uint8, generator=torch.Generator().manual_seed(0))
@@ -61,4 +61,4 @@ def test_differences_are_read_without_forming_them() -> None:
 @pytest.mark.parametrize("channels", [1, 3, 4])
 def test_differences_require_a_stack_of_color_frames(channels: int) -> None:
     with pytest.raises(ShapeError, match=r"requires a stack of color frames \[3k, H, W\] with k >= 2"):
-        encoder("conv", observation_shape=(channels, 24, 24), latent_dim=4, reads="differences")
+        encoder("conv", observation_shape=(channels, 24, 24), latent_dim=4, input="differences")

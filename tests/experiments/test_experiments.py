@@ -78,15 +78,15 @@ def test_each_confound_changes_one_thing() -> None:
 
     runs = {run.label: run.config for run in EXPERIMENTS.get("confounds").runs("cpu", seeds=[0])}
     for label, changed in (
-        ("simsr+pamd (all pairs)", {"method.objective.pairing"}),
-        ("simsr (all pairs)", {"method.objective.pairing"}),
-        ("dbc-det+pamd (reward 1-gamma)", {"method.operator.options.c_R"}),
+        ("simsr+pamd (all pairs)", {"method.metric.pairing"}),
+        ("simsr (all pairs)", {"method.metric.pairing"}),
+        ("dbc-det+pamd (reward 1-gamma)", {"method.metric.operator.options.c_R"}),
         ("simsr+pamd (sequential)", {"schedule"}),
     ):
         plain = runs[label.partition(" (")[0]]
         assert {field for field, *_ in differences(plain, runs[label])} - {"method.name"} == changed
     assert {f for f, *_ in differences(runs["dbc-det"], runs["dbc-det+coordinate"])} - {"method.name"} == {
-        "method.distance.name"
+        "method.metric.distance.name"
     }
 
 

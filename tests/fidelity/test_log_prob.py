@@ -11,10 +11,10 @@ import torch
 from tests.agent.batches import make_agent, make_batch
 from tests.fidelity.difference import largest_difference
 
+from pamd.latents import BatchLatents
 from pamd.learners.actor import LogProb, squashed_gaussian
 from pamd.learners.base import Step
 from pamd.learners.sac import Sac
-from pamd.representation import CachedLatents
 from pamd.types import Batch
 
 B, A = 64, 3
@@ -67,7 +67,7 @@ def test_the_released_rule_has_a_floor_and_a_finite_gradient() -> None:
     assert output.grad.isfinite().all()
 
 
-def large_actions(rule: Any) -> tuple[Sac, CachedLatents, Batch]:
+def large_actions(rule: Any) -> tuple[Sac, BatchLatents, Batch]:
     """A learner whose actions are large, where the rules differ, and a batch for it."""
     agent = make_agent("none", options={"log_prob": rule})
     learner = agent.learner
@@ -75,17 +75,17 @@ def large_actions(rule: Any) -> tuple[Sac, CachedLatents, Batch]:
     learner.actor.trunk[-1].bias.data += 3.0
     seen = make_batch()
     batch = Batch(seen.obs, seen.action.double(), seen.reward.double(), seen.next_obs, seen.not_done.double())
-    return learner, agent.representation.cache(batch.obs, batch.next_obs), batch
+    return learner, agent.representation.latents_of(batch), batch
 
 
 @pytest.mark.parametrize("rule", ["exact", "released"])
 def test_actor_and_temperature_read_the_configured_rule(rule: Any) -> None:
     learner, latents, _ = large_actions(rule)
-    features = latents.fixed_features
+    features, z = latents.features(), latents.latent()
     drawn_again = squashed_gaussian(learner.actor(features), torch.Generator().manual_seed(2), rule)
-    value = np.minimum(*(q.detach().numpy() for q in learner.critic(latents.actor_z, drawn_again.action)))
+    value = np.minimum(*(q.detach().numpy() for q in learner.critic(z, drawn_again.action)))
     log_prob = drawn_again.log_prob.detach().numpy()
-    loss, found = learner.actor_loss(features, latents.actor_z, torch.Generator().manual_seed(2))
+    loss, found = learner.actor_loss(features, z, torch.Generator().manual_seed(2))
     assert largest_difference("log-probability", found, log_prob) < 1e-12
     assert largest_difference("log-probability", loss.value, np.mean(0.1 * log_prob - value)) < 1e-12
     temperature = learner.temperature_loss(found).value
@@ -96,8 +96,8 @@ def test_actor_and_temperature_read_the_configured_rule(rule: Any) -> None:
 def test_the_critics_target_reads_the_configured_rule(rule: Any) -> None:
     learner, latents, batch = large_actions(rule)
     step, generator = Step(0, 1), torch.Generator().manual_seed(2)
-    drawn_again = squashed_gaussian(learner.actor(latents.return_features), generator, rule)
-    values = learner.target_critic(latents.return_z("ema"), drawn_again.action)
+    drawn_again = squashed_gaussian(learner.actor(latents.features("next_obs")), generator, rule)
+    values = learner.target_critic(latents.latent("next_obs", "ema"), drawn_again.action)
     value = np.minimum(*(q.detach().numpy() for q in values)) - 0.1 * drawn_again.log_prob.detach().numpy()
     target = batch.reward.numpy() + 0.99 * batch.not_done.numpy() * value
     q1, q2 = (q.detach().numpy() for q in learner.critic(latents.z, batch.action))

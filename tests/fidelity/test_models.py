@@ -12,8 +12,9 @@ from tests.fidelity.difference import largest_difference
 from torch import nn
 
 import pamd
-from pamd.models import RewardDecoder, make_transition
-from pamd.models.transition import GaussianTransition, bounded_log_std
+from pamd.terms.reward import Reward, RewardConfig
+from pamd.terms.transition import Transition, TransitionConfig
+from pamd.terms.transition import _bounded_log_std as bounded_log_std
 
 RAW = np.linspace(-40, 40, 4001)
 FORMULAS = {
@@ -48,22 +49,22 @@ def test_sigma_and_its_gradient_are_finite_in_float32(std: Any, value: float) ->
 def test_dbc_uses_the_sigmoid_in_its_loss_and_in_its_target() -> None:
     torch.manual_seed(0)
     rep = pamd.Representation("dbc", encoder=nn.Linear(4, D), latent_dim=D, action_dim=A)
-    net = rep.transition
-    assert isinstance(net, GaussianTransition)
+    net = rep.terms["transition"].model
     obs, next_obs, action = torch.randn(9, 4), torch.randn(9, 4), torch.rand(9, A)
     z, z_next = rep.encode(obs), rep.encode(next_obs)
-    mean, raw = net.layers(torch.cat([z, action], -1)).detach().numpy().T.reshape(2, D, 9)
+    mean, raw = net(torch.cat([z, action], -1)).detach().numpy().T.reshape(2, D, 9)
     sigma = 1e-4 + (10 - 1e-4) / (1 + np.exp(-raw))
     deviation = (mean - z_next.detach().numpy().T) / sigma
     formula = (np.log(sigma**2) / 2 + deviation**2 / 2).mean()
-    latents = rep.cache(obs, next_obs)
-    losses = rep.model_losses(latents, action, torch.rand(9), torch.Generator().manual_seed(0))
+    latents = rep.batch_latents(obs, action, torch.rand(9), next_obs, generator=torch.Generator().manual_seed(0))
+    losses = rep.losses_of(latents, ["transition"])
     assert largest_difference("sigma", losses["transition"].value, formula) < 1e-13
-    z_slow = latents.fixed_z(rep.method.target_encoder)
-    std = rep.metric_latents(latents, action, torch.rand(9), None).next_std
+    assert rep.metric is not None
+    z_target = latents.latent("obs", rep.metric.config.target_encoder)
+    std = rep.metric.inputs(latents).next_std
     assert std is not None
-    raw_slow = net.layers(torch.cat([z_slow, action], -1)).detach().numpy()[:, D:]
-    formula = 1e-4 + (10 - 1e-4) / (1 + np.exp(-raw_slow))
+    raw_target = net(torch.cat([z_target, action], -1)).detach().numpy()[:, D:]
+    formula = 1e-4 + (10 - 1e-4) / (1 + np.exp(-raw_target))
     assert largest_difference("sigma", std, formula) < 1e-13
 
 
@@ -72,22 +73,24 @@ def test_dbc_uses_the_sigmoid_in_its_loss_and_in_its_target() -> None:
 def test_next_latents_come_from_the_online_encoder(name: str, fidelity: Any) -> None:
     torch.manual_seed(0)
     rep = pamd.Representation(name, encoder=nn.Linear(4, D), latent_dim=D, action_dim=A, fidelity=fidelity)
-    for slow in rep.slow_encoders.parameters():
-        slow.data.add_(1.0)
+    for parameter in rep.target_encoders.parameters():
+        parameter.data.add_(1.0)
     obs, next_obs, action = torch.randn(9, 4), torch.randn(9, 4), torch.rand(9, A)
-    found = rep.model_losses(rep.cache(obs, next_obs), action, torch.rand(9), torch.Generator().manual_seed(0))
-    assert rep.transition is not None
-    predicted = rep.transition(rep.encode(obs), action)
+    latents = rep.batch_latents(obs, action, torch.rand(9), next_obs, generator=torch.Generator().manual_seed(0))
+    losses = rep.losses_of(latents, ["transition"])
+    predicted = rep.terms["transition"].predict(latents, rep.encode(obs), action)
     assert predicted.log_std is not None
     mean, sigma = predicted.mean.detach().numpy(), predicted.log_std.detach().exp().numpy()
     target = rep.encode(next_obs).detach().numpy()
     formula = (np.log(sigma**2) / 2 + (target - mean) ** 2 / (2 * sigma**2)).mean()
-    assert largest_difference("paper", found["transition"].value, formula) < 1e-12
+    assert largest_difference("paper", losses["transition"].value, formula) < 1e-12
 
 
 def layers(kind: Any) -> list[nn.Linear]:
-    net = RewardDecoder(D, "pytorch") if kind == "reward" else make_transition(kind, D, A, init="pytorch")
-    assert net is not None
+    if kind == "reward":
+        net: nn.Module = Reward(RewardConfig(init="pytorch"), D, A)
+    else:
+        net = Transition(TransitionConfig(kind=kind, init="pytorch"), D, A)
     return [layer for layer in net.modules() if isinstance(layer, nn.Linear)]
 
 
@@ -105,8 +108,7 @@ def test_pytorch_initialization_is_what_plain_layers_draw(kind: Any) -> None:
 
 def test_an_ensemble_can_be_drawn_as_pytorch_draws_layers() -> None:
     torch.manual_seed(0)
-    net = make_transition("ensemble", D, A, members=3, init="pytorch")
-    assert net is not None
+    net = Transition(TransitionConfig(kind="ensemble", members=3, init="pytorch"), D, A)
     for name, parameter in net.named_parameters():
         bound = (D + A if name.endswith(".0") else 512) ** -0.5
         values = parameter.detach()
@@ -121,7 +123,7 @@ def test_an_ensemble_can_be_drawn_as_pytorch_draws_layers() -> None:
 )
 def test_only_the_dbc_side_keeps_pytorchs_biases(name: str, zero: bool, fidelity: Any) -> None:
     rep = pamd.Representation(name, encoder=nn.Linear(4, D), latent_dim=D, action_dim=A, fidelity=fidelity)
-    parts = [part for part in (rep.transition, rep.reward_decoder) if part is not None]
-    for part in parts:
-        biases = [p for n, p in part.named_parameters() if "bias" in n and "layers.1." not in n]
+    for name in [term for term in rep.terms if term != "metric"]:
+        own = rep.terms[name].named_parameters()
+        biases = [p for n, p in own if "bias" in n and ".1." not in n]
         assert [not p.any() for p in biases] == [zero] * len(biases)

@@ -19,12 +19,11 @@ def test_simsr_with_the_mlp_distance_minimizes_smooth_l1(fidelity: Any) -> None:
     torch.manual_seed(0)
     rep = pamd.Representation("simsr+mlp", encoder=nn.Linear(4, 6), latent_dim=6, action_dim=2, fidelity=fidelity)
     assert rep.distance is not None
-    assert rep.transition is not None
     obs, next_obs, action, reward = torch.randn(33, 4), torch.randn(33, 4), torch.rand(33, 2), 4 * torch.rand(33)
-    latents = rep.cache(obs, next_obs)
-    found = rep.metric_losses(latents, action, reward, torch.Generator().manual_seed(0))["metric"]
+    latents = rep.batch_latents(obs, action, reward, next_obs, generator=torch.Generator().manual_seed(0))
+    found = rep.losses_of(latents, ["metric"])["metric"]
     draw = torch.Generator().manual_seed(0)  # a member, its noise, then the permutation
-    sample = rep.transition(latents.fixed_z("ema"), action).member(draw).sample(draw)
+    sample = rep.terms["transition"].predict(latents, latents.latent("obs", "ema"), action).member(draw).sample(draw)
     pairs = torch.randperm(33, generator=draw)
     value = rep.distance(latents.z, latents.z[pairs]).detach().numpy()
     beyond = rep.distance(sample, sample[pairs]).detach().numpy()

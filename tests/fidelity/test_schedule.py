@@ -16,7 +16,7 @@ from tests.fidelity.difference import report
 from pamd.agent import Agent
 from pamd.configuration import configure
 from pamd.learners.sac import SacConfig
-from pamd.methods import method
+from pamd.methods import TargetCopies, method
 from pamd.types import Batch
 
 
@@ -37,8 +37,8 @@ def test_turns_of_the_released_code(name: str, first_updates: int) -> None:
     assert (sac.first_updates or 1) == first_updates
     differ = 0
     for update, step in enumerate(released_steps(first_updates, 3000), start=1):
-        copies = sac.in_burst(update) or (update + made.follow_offset) % made.follow_every == 0
-        turns = (sac.due(sac.actor_every, update), sac.due(sac.follow_every, update), copies)
+        copies = sac.in_burst(update) or (update + made.targets.offset) % made.targets.every == 0
+        turns = (sac.due(sac.actor_every, update), sac.due(sac.targets_every, update), copies)
         differ += sum(turn != (step % 2 == 0) for turn in turns)
     report("schedule", differ)
     assert differ == 0
@@ -48,15 +48,15 @@ def test_turns_of_the_released_code(name: str, first_updates: int) -> None:
 def test_the_paper_has_every_second_update(name: str) -> None:
     sac = configure("toy", name).learner.options
     assert [u for u in range(1, 9) if sac.due(2, u)] == [2, 4, 6, 8]
-    assert method(name).follow_offset == 0
+    assert method(name).targets.offset == 0
 
 
 def moved(agent: Agent, updates: int) -> list[dict[str, bool]]:
-    """For each of the first updates: whether actor, target critic and slow encoder moved."""
+    """For each of the first updates: whether actor, target critic and target encoder moved."""
     parts: dict[str, Any] = {
         "actor": agent.learner.actor,
         "target critic": agent.learner.target_critic,
-        "slow encoder": agent.representation.slow_encoders["ema"],
+        "target encoder": agent.representation.target_encoders["ema"],
     }
     rows = []
     for number in range(updates):
@@ -98,13 +98,13 @@ def test_an_agent_keeps_the_schedule(name: str, fidelity: Any, options: dict[str
 @pytest.mark.parametrize(("fidelity", "update"), [("paper", 7000), ("released", 6999)])
 def test_micos_copy(fidelity: Any, update: int) -> None:
     own = make_agent("mico", fidelity).representation
-    online, slow = (e.network.head.weight for e in (own.encoder, own.slow_encoders["periodic"]))
+    online, slow = (e.network.head.weight for e in (own.encoder, own.target_encoders["periodic"]))
     with torch.no_grad():
         online.add_(1.0)
     own.updates.fill_(update - 2)
-    own.follow()
+    own.update_targets()
     assert not torch.equal(online, slow)
-    own.follow()
+    own.update_targets()
     assert int(own.updates) == update
     assert torch.equal(online, slow)
 
@@ -114,11 +114,11 @@ def test_offsets_are_checked() -> None:
 
     with pytest.raises(ConfigError, match="schedule_offset must be a whole number of at least 0, got -1"):
         SacConfig(schedule_offset=-1)
-    with pytest.raises(ConfigError, match="follow_offset must be a whole number of at least 0, got -1"):
-        method("simsr", follow_offset=-1)
+    with pytest.raises(ConfigError, match="offset must be a whole number of at least 0, got -1"):
+        TargetCopies(offset=-1)
     with pytest.raises(UnknownNameError, match="'released'"):
         SacConfig(log_prob="relesed")  # type: ignore[arg-type]
     with pytest.raises(UnknownNameError, match="'sigmoid'"):
-        method("dbc", transition_std="sigmod")
+        method("dbc", transition={"std": "sigmod"})
     with pytest.raises(UnknownNameError, match="'pytorch'"):
-        method("dbc", model_init="pytorhc")
+        method("dbc", transition={"init": "pytorhc"})

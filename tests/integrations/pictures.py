@@ -16,7 +16,7 @@ import pamd
 from pamd.integrations.sb3 import with_metric
 
 ALGORITHMS = {"SAC": SAC, "TD3": TD3, "DQN": DQN, "PPO": PPO}
-METHOD = pamd.method("simsr+pamd", ensemble=2, latent_dim=6)
+METHOD = pamd.method("simsr+pamd", transition={"members": 2}, latent_dim=6)
 
 
 class Pictures(gymnasium.Env[np.ndarray, Any]):

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 import torch
+from tests.agent.batches import two_members
 from tests.integrations.two_processes import METHODS, transitions
 from torch import Tensor, func, nn
 
@@ -25,7 +26,7 @@ D = 6
 def make(name: str, seed: int = 0) -> pamd.Representation:
     torch.manual_seed(seed)
     return pamd.Representation(
-        pamd.method(name, latent_dim=D, ensemble=2), encoder=nn.Sequential(nn.Linear(5, D)), action_dim=3
+        pamd.method(name, latent_dim=D, **two_members(name)), encoder=nn.Sequential(nn.Linear(5, D)), action_dim=3
     )
 
 
@@ -40,7 +41,7 @@ def learn(rep: pamd.Representation, steps: int) -> None:
         optimizer.zero_grad()
         total(rep).backward()
         optimizer.step()
-        rep.follow()
+        rep.update_targets()
 
 
 @pytest.mark.parametrize("name", METHODS)

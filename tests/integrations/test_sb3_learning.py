@@ -17,9 +17,9 @@ from tests.integrations.pictures import ALGORITHMS, METHOD, Pictures, make, opti
 
 import pamd
 from pamd.integrations.sb3 import LatentCNN, with_metric
-from pamd.integrations.sb3.latents import FeatureLatents, Transitions
+from pamd.integrations.sb3.metric import Transitions
 from pamd.integrations.sb3.policies import LATENT_POLICIES
-from pamd.types import Extras
+from pamd.types import OperatorInputs
 
 NAMES = list(ALGORITHMS)
 
@@ -85,12 +85,13 @@ def metric_loss(metric: Any, batch: Any) -> torch.Tensor:
     obs, action, next_obs, done, reward = batch[:5]
     rep, extract = metric.representation, metric.extractors.features
     features = metric.extractors.online(obs.float() / 255)
-    latents = FeatureLatents(
-        rep, features, lambda which, name: extract(which, {"obs": obs, "next_obs": next_obs}[name]), {}
-    )
-    given = (action, reward.squeeze(-1), metric.generator)
-    terms = rep.model_losses(latents, *given) | rep.metric_losses(latents, *given, Extras(not_done=1 - done))
-    return sum(loss.value for loss in terms.values())
+
+    def source(of: str, copy: str) -> torch.Tensor:
+        return features if (of, copy) == ("obs", "online") else extract(copy, {"obs": obs, "next_obs": next_obs}[of])
+
+    inputs = OperatorInputs(not_done=1 - done)
+    latents = rep.batch_latents(obs, action, reward, next_obs, generator=metric.generator, inputs=inputs, source=source)
+    return rep.losses_of(latents).total
 
 
 @pytest.mark.parametrize("policy", ["CnnPolicy", "LatentPolicy"])
@@ -225,5 +226,20 @@ def test_any_registered_method_and_a_subclass_serve() -> None:
 
 
 def test_options_of_the_methods_parts() -> None:
-    model = make("SAC", method=pamd.method("simsr+pamd", latent_dim=6, settings=("distance.hidden=5",)))
+    model = make("SAC", method=pamd.method("simsr+pamd", latent_dim=6, settings=("metric.distance.hidden=5",)))
     assert model.metric.representation.distance.config.hidden == 5
+
+
+def test_the_ball_of_dbc_normed_grows_with_the_rewards() -> None:
+    """Its radius is half of what the rewards seen so far require: 0.5 * 1 / (1 - 0.99) for rewards 0 and 1."""
+    model = make("SAC", method=pamd.method("dbc-normed", latent_dim=6)).learn(60)
+    encoder = model.metric.representation.encoder
+    assert encoder.max_norm() == pytest.approx(50.0)
+    assert model.metric.representation.target_encoders["ema"].max_norm() == pytest.approx(50.0)
+
+
+def test_every_model_of_rap_has_the_weight_decay_of_the_method() -> None:
+    metric = make("SAC", method=pamd.method("rap", latent_dim=6)).metric
+    decay = {id(p): group["weight_decay"] for group in metric.optimizer.param_groups for p in group["params"]}
+    for name in ("transition", "state-reward"):
+        assert {decay[id(p)] for p in metric.representation.terms[name].parameters()} == {1e-7}

@@ -75,7 +75,7 @@ def test_actions_that_are_neither_box_nor_discrete() -> None:
 
 
 def test_ppo_without_a_target_network_or_with_another_buffer() -> None:
-    with pytest.raises(ConfigError, match="PPO has no target network, and method 'mico' reads a slow copy"):
+    with pytest.raises(ConfigError, match="PPO has no target network, and method 'mico' reads a target copy"):
         make("PPO", method=pamd.method("mico", latent_dim=6))
     with pytest.raises(ConfigError, match="PPO has no target network"):
         make("PPO", extra_passes=True)

@@ -32,7 +32,7 @@ from tianshou.utils.net.discrete import DiscreteActor  # noqa: E402
 from pamd.integrations.tianshou import LatentNet, MetricOffPolicyWrapper  # noqa: E402
 
 O, D, A = 4, 6, 3  # noqa: E741
-METHOD = pamd.method("simsr+pamd", ensemble=2, latent_dim=D)
+METHOD = pamd.method("simsr+pamd", transition={"members": 2}, latent_dim=D)
 DISCRETE, BOX = spaces.Discrete(A), spaces.Box(-1, 1, (A,), np.float32)
 ADAM = AdamOptimizerFactory(lr=1e-3)
 
@@ -131,7 +131,7 @@ def test_one_update_is_the_algorithms_and_then_a_step_on_the_representations_los
     optimizer.zero_grad()
     losses.total.backward()
     optimizer.step()
-    other.follow()
+    other.update_targets()
     for (name, found), expected in zip(rep.state_dict().items(), other.state_dict().values(), strict=True):
         torch.testing.assert_close(found, expected, msg=name)
     logged = stats.get_loss_stats_dict()

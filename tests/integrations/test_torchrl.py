@@ -11,8 +11,8 @@ from torch import Tensor, nn
 import pamd
 from pamd.config import override
 from pamd.errors import ConfigError, ShapeError
-from pamd.methods.record import DistancePart, Method, OperatorPart
-from pamd.objective import Objective
+from pamd.methods import Method
+from pamd.terms import DistancePart, MetricConfig, OperatorPart, TermPart
 
 pytestmark = pytest.mark.slow
 pytest.importorskip("torchrl")
@@ -26,7 +26,7 @@ from torchrl.objectives import DQNLoss, SACLoss, SoftUpdate  # noqa: E402
 from pamd.integrations.torchrl import MetricLoss  # noqa: E402
 
 B, O, D, A, GAMMA = 8, 5, 6, 3, 0.9  # noqa: E741
-METHOD = pamd.method("simsr+pamd", ensemble=2, latent_dim=D)
+METHOD = pamd.method("simsr+pamd", transition={"members": 2}, latent_dim=D)
 
 
 def make(method: Any = METHOD, encoder: nn.Module | None = None) -> pamd.Representation:
@@ -85,15 +85,11 @@ def make_dqn() -> DQNLoss:
 
 def test_the_encoders_gradient_by_hand_beside_dqn() -> None:
     """All pairs under l2, z = W x: every gradient is written out."""
-    method = Method(
-        name="by hand",
-        distance=DistancePart("l2"),
-        operator=OperatorPart("independent"),
-        objective=Objective(pairing="all"),
-        target_encoder="online",
-        latent_space="free",
-        latent_dim=D,
+    metric_config = MetricConfig(
+        distance=DistancePart("l2"), operator=OperatorPart("independent"), pairing="all", target_encoder="online"
     )
+    terms = (TermPart("metric", metric_config),)
+    method = Method(name="by hand", latent_space="free", latent_dim=D, terms=terms)
     rep, dqn, batch = make(method, nn.Linear(O, D, bias=False)), make_dqn(), transitions(discrete=True)
     metric = MetricLoss(rep, beside=[dqn])
     encoded = metric.encode(batch)
@@ -168,7 +164,7 @@ def test_every_method_and_its_terms(name: str) -> None:
 def test_no_encoder_runs_twice_on_the_same_observations() -> None:
     rep, batch = make(), transitions()
     metric, seen = MetricLoss(rep), []
-    for which, encoder in (("online", rep.encoder), ("ema", rep.slow_encoders["ema"])):
+    for which, encoder in (("online", rep.encoder), ("ema", rep.target_encoders["ema"])):
         encoder.network.register_forward_hook(
             lambda module, inputs, output, which=which: seen.append((which, float(inputs[0].sum())))
         )
@@ -210,7 +206,7 @@ def test_a_training_loop_with_a_replay_buffer_and_a_policy_that_acts(kind: str) 
     optimizer = torch.optim.Adam([*loss.parameters(), *metric.parameters()], lr=3e-3)
     buffer = ReplayBuffer(storage=LazyTensorStorage(64), batch_size=32)
     buffer.extend(transitions(64, discrete=kind == "dqn"))
-    before, slow = metric(buffer.sample())["transition_loss"], rep.slow_encoders["ema"].network.weight.clone()
+    before, slow = metric(buffer.sample())["transition_loss"], rep.target_encoders["ema"].network.weight.clone()
     for _ in range(30):
         batch = metric.encode(buffer.sample())
         losses = {**loss(batch), **metric(batch)}
@@ -218,9 +214,9 @@ def test_a_training_loop_with_a_replay_buffer_and_a_policy_that_acts(kind: str) 
         sum(value for name, value in losses.items() if name.startswith("loss")).backward()
         optimizer.step()
         updater.step()
-        metric.follow()
+        metric.update_targets()
     assert metric(buffer.sample())["transition_loss"] < before
-    assert not torch.equal(rep.slow_encoders["ema"].network.weight, slow)
+    assert not torch.equal(rep.target_encoders["ema"].network.weight, slow)
     network = loss.actor_network if kind == "sac" else loss.value_network
     policy = TensorDictSequential(TensorDictModule(rep.encode, in_keys=["observation"], out_keys=["latent"]), network)
     assert policy(transitions())["action"].shape == (B, A)
@@ -256,7 +252,7 @@ def test_wrong_inputs_are_named_before_anything_is_computed() -> None:
     with pytest.raises(ConfigError, match="operator 'value' reads value, which a batch of single transitions"):
         MetricLoss(make(override(pamd.method("mico", latent_dim=D), ["operator.name=value"])))
     with pytest.raises(ConfigError, match="the representation's encoder has no parameters"):
-        MetricLoss(make(pamd.method("simsr", ensemble=2, latent_dim=D), nn.Identity()))
+        MetricLoss(make(pamd.method("simsr", transition={"members": 2}, latent_dim=D), nn.Identity()))
     metric, batch = MetricLoss(make()), transitions()
     pixels = MetricLoss(make())
     pixels.set_keys(observation="pixels")

@@ -7,6 +7,7 @@ import sys
 from typing import Any
 
 import torch
+from tests.agent.batches import two_members
 from torch import Tensor, distributed, nn
 from torch.nn.parallel import DistributedDataParallel
 
@@ -57,7 +58,7 @@ def check(name: str, module: nn.Module, loss: Any, rank: int) -> None:
     assert max(float(g.abs().max()) for g in found.values()) > 0, name
     optimizer.step()
     if isinstance(module, pamd.Representation):
-        module.follow()
+        module.update_targets()
     loss(wrapped, rank).backward()
     optimizer.step()
     for key, value in module.state_dict().items():
@@ -80,7 +81,7 @@ def main() -> None:
             check(name, distance, distance_loss, rank)
     for name in METHODS:
         torch.manual_seed(0)
-        method = pamd.method(name, latent_dim=D, ensemble=2)
+        method = pamd.method(name, latent_dim=D, **two_members(name))
         rep = pamd.Representation(method, encoder=nn.Linear(5, D), action_dim=3)
         check(name, rep, representation_loss, rank)
     distributed.destroy_process_group()

@@ -17,7 +17,7 @@ from pamd.learners import LEARNERS, Learner, LearnerConfig, LearnerPart, Step
 from pamd.learners.critic import Critic, critic_loss
 from pamd.learners.drqv2 import DrqV2, DrqV2Config
 from pamd.learners.returns import bootstrapped
-from pamd.optimization import adam, descend
+from pamd.optimization import adam, optimizer_step
 from pamd.types import Loss, NStep
 
 
@@ -68,16 +68,16 @@ def test_layer_norm_stands_before_every_relu_of_actor_and_critic(learner: str) -
     assert not torch.equal(normed.learner.critic.q1[1].weight, before)
 
 
-def test_drqv2_reads_the_online_trunk_through_a_slow_head() -> None:
+def test_drqv2_reads_the_online_trunk_through_a_target_head() -> None:
     agent = updated("none", learner="drqv2", count=3)
     learner = agent.learner
     assert isinstance(learner, DrqV2)
-    assert "ema" not in agent.representation.slow_encoders, "it needs no slow encoder"
+    assert "ema" not in agent.representation.target_encoders, "it needs no target encoder"
     online, slow = agent.representation.encoder.head_modules(), learner.target_head
     pairs = list(zip(online.parameters(), slow.parameters(), strict=True))
     assert all(not torch.equal(a, b) for a, b in pairs)
     before = [b.clone() for _, b in pairs]
-    learner.follow(Step(0, 4))
+    learner.update_targets(Step(0, 4))
     for (fast, moved), old in zip(pairs, before, strict=True):
         torch.testing.assert_close(moved, old.lerp(fast, 0.01))
 
@@ -161,20 +161,20 @@ class Ddpg(Learner[DdpgConfig]):
         return torch.tanh(self.actor(features))
 
     def value(self, features: Tensor, z: Tensor) -> Tensor:
-        return self.critic.lower(z, torch.tanh(self.actor(features)))
+        return self.critic.min_q(z, torch.tanh(self.actor(features)))
 
     def critic_loss(self, batch: Any, latents: Any, step: Step, generator: torch.Generator) -> Any:
         with torch.no_grad():
-            value = self.value(latents.return_features, latents.z_next("online"))
+            value = self.value(latents.features(latents.return_of), latents.latent("next_obs"))
         return critic_loss(self.critic, latents.z, batch.action, bootstrapped(batch, value, self.config.gamma))
 
-    def improve(self, latents: Any, step: Step, generator: torch.Generator) -> list[Any]:
-        loss = -self.value(latents.fixed_features, latents.actor_z).mean()
+    def update_policy(self, latents: Any, step: Step, generator: torch.Generator) -> list[Any]:
+        loss = -self.value(latents.features(), latents.latent()).mean()
         actor = Loss(loss, {"actor_loss": loss.detach()})
-        descend([actor], [self.optimizers["actor"]])
+        optimizer_step([actor], [self.optimizers["actor"]])
         return [actor]
 
-    def follow(self, step: Step) -> None:
+    def update_targets(self, step: Step) -> None:
         pass
 
 

@@ -12,7 +12,6 @@ import torch
 from torch import Tensor, nn
 
 import pamd
-from pamd.config import differences
 from pamd.errors import ConfigError, ShapeError
 from pamd.methods import PIPELINES, Fidelity, OperatorPart, method
 from pamd.types import Latents, Pairs
@@ -33,8 +32,7 @@ def transitions(size: int = 7) -> tuple[Tensor, ...]:
 
 
 def test_deepmdp_is_zp_with_a_reward_decoder() -> None:
-    differing = {field for field, _, _ in differences(method("zp"), method("deepmdp"))}
-    assert differing == {"name", "reward_decoder"}
+    assert dataclasses.replace(method("deepmdp").without("reward"), name="zp") == method("zp")
     with pytest.raises(ConfigError, match="no distance"):
         method("zp+pamd")
 
@@ -44,7 +42,7 @@ def test_the_loss_of_zp_is_half_the_squared_error_of_the_next_latent() -> None:
     losses = rep.losses(obs, action, reward, next_obs)
     assert set(losses) == {"transition"}
     z, z_next = (nn.functional.layer_norm(rep.encoder.network(x), (D,)) for x in (obs, next_obs))
-    predicted = rep.transition.layers(torch.cat([z, action], -1)).tolist()  # type: ignore[union-attr]
+    predicted = rep.terms["transition"].model(torch.cat([z, action], -1)).tolist()
     errors = [predicted[i][k] - z_next[i, k].item() for i in range(len(obs)) for k in range(D)]
     expected = sum(error**2 for error in errors) / 2 / len(errors)
     assert losses.total.item() == pytest.approx(expected)
@@ -53,20 +51,20 @@ def test_the_loss_of_zp_is_half_the_squared_error_of_the_next_latent() -> None:
 @pytest.mark.parametrize("fidelity", ["paper", "released"])
 @pytest.mark.parametrize("comparator", ["", "+pamd", "+diagonal"])
 def test_dbc_unit_is_dbc_det_with_a_smaller_reward_weight(comparator: str, fidelity: Fidelity) -> None:
-    setting = ["operator.c_R=1-gamma"]
+    setting = ["metric.operator.c_R=1-gamma"]
     plain = method(f"dbc-det{comparator}", fidelity, settings=setting)
     assert dataclasses.replace(plain, name=f"dbc-unit{comparator}") == method(f"dbc-unit{comparator}", fidelity)
 
 
 def test_dbc_normed_is_dbc_in_a_ball() -> None:
-    differing = {field: (a, b) for field, a, b in differences(method("dbc"), method("dbc-normed"))}
-    assert differing.pop("name")
-    assert differing == {"distance.name": ("l1", "l2"), "latent_space": ("layernorm", "ball")}
+    in_a_ball = method("dbc+l2", latent_space="ball")
+    assert dataclasses.replace(in_a_ball, name="dbc-normed") == method("dbc-normed")
 
 
 def test_the_target_of_dbc_normed() -> None:
     rep, (obs, action, reward, next_obs) = make("dbc-normed", ball_radius=0.3), transitions()
-    seen = rep.metric_latents(rep.cache(obs, next_obs), action, reward, torch.Generator().manual_seed(0))
+    latents = rep.batch_latents(obs, action, reward, next_obs, generator=torch.Generator().manual_seed(0))
+    seen: Any = rep.metric.inputs(latents)  # type: ignore[union-attr]
     pairs = Pairs(torch.tensor([0, 3]), torch.tensor([5, 1]))
     target = rep.operator.target(seen, pairs, rep.distance)  # type: ignore[union-attr, arg-type]
 
@@ -74,9 +72,9 @@ def test_the_target_of_dbc_normed() -> None:
         length = math.sqrt(sum(v * v for v in x))
         return [v / max(length / 0.3, 1.0) for v in x]
 
-    encoder = rep.slow_encoders["ema"].network
+    encoder = rep.target_encoders["ema"].network
     z = [inside(row) for row in encoder(obs).tolist()]
-    raw = rep.transition.layers(torch.cat([torch.tensor(z).double(), action], -1)).tolist()  # type: ignore[union-attr]
+    raw = rep.terms["transition"].model(torch.cat([torch.tensor(z).double(), action], -1)).tolist()
     mean = [inside(row[:D]) for row in raw]
     std = [[1e-4 + (10 - 1e-4) / (1 + math.exp(-v)) for v in row[D:]] for row in raw]
     for p, (i, j) in enumerate(((0, 5), (3, 1))):
@@ -99,7 +97,7 @@ def test_the_target_and_the_loss_of_rap_by_hand() -> None:
     expected = torch.tensor([math.sqrt(12) + 0.25 * 5, 0.25 * math.sqrt(18)])
     torch.testing.assert_close(operator.target(latents, pairs, distance), expected)
     value = distance(latents.z[pairs.left], latents.z[pairs.right])
-    squares, gaps = operator.squares(value, latents, pairs, distance)  # type: ignore[attr-defined]
+    squares, gaps = operator.compared(value, expected, latents, pairs, distance)
     torch.testing.assert_close(gaps, torch.tensor([12.0, -3.52]))
     far = [(math.sqrt(10) - 1.25) ** 2, (math.sqrt(5) - 0.25 * math.sqrt(18)) ** 2]
     torch.testing.assert_close(squares, torch.tensor(far))
@@ -108,13 +106,12 @@ def test_the_target_and_the_loss_of_rap_by_hand() -> None:
 
 
 def test_the_metric_loss_of_rap() -> None:
-    every_pair = dataclasses.replace(method("rap").objective, pairing="all")
-    rep, (obs, action, reward, next_obs) = make("rap+l2", objective=every_pair), transitions()
+    rep, (obs, action, reward, next_obs) = make("rap+l2", metric={"pairing": "all"}), transitions()
     losses = rep.losses(obs, action, reward, next_obs)
-    z, slow = (nn.functional.layer_norm(net.network(obs), (D,)) for net in (rep.encoder, rep.slow_encoders["ema"]))
-    model, head = rep.transition.layers, rep.state_reward.layers  # type: ignore[union-attr]
-    mean = model(torch.cat([slow, action], -1))[:, :D]
-    sigma = 1e-4 + (1 - 1e-4) * torch.sigmoid(head(slow)[:, 1])
+    z, target = (nn.functional.layer_norm(net.network(obs), (D,)) for net in (rep.encoder, rep.target_encoders["ema"]))
+    model, head = rep.terms["transition"].model, rep.terms["state-reward"].layers
+    mean = model(torch.cat([target, action], -1))[:, :D]
+    sigma = 1e-4 + (1 - 1e-4) * torch.sigmoid(head(target)[:, 1])
     errors = []
     for i, j in itertools.product(range(len(obs)), repeat=2):
         residual = ((z[i] - z[j]).norm() - 0.99 * (mean[i] - mean[j]).norm()) ** 2
@@ -125,19 +122,22 @@ def test_the_metric_loss_of_rap() -> None:
     decoded = head(z)
     std = 1e-4 + (1 - 1e-4) * torch.sigmoid(decoded[:, 1])
     likelihood = ((reward - decoded[:, 0]) ** 2 / (2 * std**2) + std.log()).mean()
-    assert losses["reward"].value.item() == pytest.approx(1e-4 * likelihood.item(), rel=1e-6)
+    assert losses["state-reward"].value.item() == pytest.approx(1e-4 * likelihood.item(), rel=1e-6)
 
 
 def test_the_record_of_rap() -> None:
     made = method("rap")
-    assert (made.latent_dim, made.transition_weight, made.reward_weight) == (100, 1e-4, 1e-4)
-    assert (made.objective.weight, made.objective.regression) == (0.5, "smooth-l1")
+    weights = [part.options.weight for part in made.terms]
+    assert [part.name for part in made.terms] == ["transition", "state-reward", "metric"]
+    assert (made.latent_dim, weights) == (100, [1e-4, 1e-4, 0.5])
+    assert made.metric is not None
+    assert made.metric.regression == "smooth-l1"
     assert made.distance is not None
     assert (made.distance.name, made.distance.options.beta) == ("mico", 1e-6)
-    with pytest.raises(ConfigError, match=r"set method\.state_reward=true"):
-        method("rap", state_reward=False)
-    with pytest.raises(ConfigError, match="cannot be combined with state_reward"):
-        method("rap", reward_decoder=True)
+    with pytest.raises(ConfigError, match=r"--set method\.state-reward=\{\}"):
+        method("rap", state_reward=None)
+    with pytest.raises(ConfigError, match="both predict the reward"):
+        method("rap", reward={})
     with pytest.raises(ConfigError, match=r"use 'rap\+l1'"):
         method("rap+coordinate")
     with pytest.raises(ShapeError, match=r"Latents\.reward_std"):
@@ -152,7 +152,7 @@ def test_the_record_of_rap() -> None:
 def test_a_learned_distance_is_refused_where_w2_is_euclidean(name: str) -> None:
     with pytest.raises(ConfigError, match=r"use 'dbc-det\+pamd'"):
         method(name)
-    assert method("dbc-det+pamd", latent_space="ball").resolved.project_predictions
+    assert method("dbc-det+pamd", latent_space="ball").resolved.term("transition").project  # type: ignore[union-attr]
 
 
 def test_every_pipeline_says_where_it_comes_from() -> None:
@@ -162,7 +162,6 @@ def test_every_pipeline_says_where_it_comes_from() -> None:
 def test_the_ball_without_an_operator_takes_its_defaults() -> None:
     assert method("zp").target_bound(2.0) == pytest.approx(200)
     operator = OperatorPart("bisimulation-det", {"c_R": "1-gamma"})
-    assert method("dbc-det", operator=operator).target_bound(2.0) == pytest.approx(2)
-    assert method("rap", operator=OperatorPart("rap", {"c_R": 4.0, "gamma": 0.5})).target_bound(3.0) == pytest.approx(
-        12
-    )
+    assert method("dbc-det", metric={"operator": operator}).target_bound(2.0) == pytest.approx(2)
+    of_rap = OperatorPart("rap", {"c_R": 4.0, "gamma": 0.5})
+    assert method("rap", metric={"operator": of_rap}).target_bound(3.0) == pytest.approx(12)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import re
 from typing import Any
 
@@ -26,47 +27,55 @@ def test_every_method_updates_and_survives_json(name: str, fidelity: Any) -> Non
 def test_plus_distance_replaces_the_comparator_and_nothing_else(name: str) -> None:
     base = name.split("+")[0]
     differing = {field: (a, b) for field, a, b in differences(method(base), method(name))}
+    assert all(field == "name" or field.startswith("metric.") for field in differing)
+    ours, theirs = (dict(method(n).metric.__dict__) for n in (base, name))  # type: ignore[union-attr]
+    changed = {key for key in ours if ours[key] != theirs[key]}
     if name == "simsr+mlp":  # the paper's text says so, for this distance alone
-        assert differing.pop("objective.regression") == ("mse", "smooth-l1")
-    assert {field.split(".")[0] for field in differing} <= {"name", "distance"}
+        assert (ours["regression"], theirs["regression"]) == ("mse", "smooth-l1")
+        changed -= {"regression"}
+    assert changed <= {"distance"}
+    assert [part for part in method(base).terms if part.name != "metric"] == [
+        part for part in method(name).terms if part.name != "metric"
+    ]
 
 
 def test_released_simsr_pamd_also_differs_in_its_pairs_and_says_so() -> None:
-    pair = method("simsr", "released"), method("simsr+pamd", "released")
-    differing = {field: (a, b) for field, a, b in differences(*pair)}
-    assert differing.pop("objective.pairing") == ("all", "permutation")
-    assert {field.split(".")[0] for field in differing} == {"name", "distance"}
+    ours, theirs = (method(name, "released").metric for name in ("simsr", "simsr+pamd"))
+    assert ours is not None
+    assert theirs is not None
+    assert (ours.pairing, theirs.pairing) == ("all", "permutation")
+    assert dataclasses.replace(ours, pairing="permutation", distance=theirs.distance) == theirs
 
 
 @pytest.mark.parametrize(
     ("name", "fidelity", "field", "value"),
     [
-        ("dbc-det", "released", "distance.name", "coordinate"),
-        ("dbc-det", "paper", "distance.name", "l1"),
-        ("dbc-det", "released", "operator.options.reward_gap", "smooth-l1"),
-        ("dbc-det+pamd", "released", "distance.options.root", "clamp"),
-        ("simsr+pamd", "released", "distance.options.root_epsilon", 1e-12),
-        ("dbc-det", "released", "objective.weight", 0.5),
-        ("dbc-det", "released", "target_encoder", "online"),
+        ("dbc-det", "released", "metric.distance.name", "coordinate"),
+        ("dbc-det", "paper", "metric.distance.name", "l1"),
+        ("dbc-det", "released", "metric.operator.options.reward_gap", "smooth-l1"),
+        ("dbc-det+pamd", "released", "metric.distance.options.root", "clamp"),
+        ("simsr+pamd", "released", "metric.distance.options.root_epsilon", 1e-12),
+        ("dbc-det", "released", "metric.weight", 0.5),
+        ("dbc-det", "released", "metric.target_encoder", "online"),
         ("dbc-det", "released", "learner.first_updates", 1000),
-        ("dbc-det", "released", "weight_decay", 0.0),
+        ("dbc-det", "released", "transition.weight_decay", 0.0),
         ("simsr", "released", "learner.hidden", 1024),
         ("simsr", "paper", "learner.hidden", 256),
-        ("simsr", "released", "encoder_tau", 0.05),
-        ("simsr", "released", "objective.regression", "smooth-l1"),
-        ("simsr+pamd", "paper", "objective.regression", "mse"),
+        ("simsr", "released", "targets.tau", 0.05),
+        ("simsr", "released", "metric.regression", "smooth-l1"),
+        ("simsr+pamd", "paper", "metric.regression", "mse"),
         ("simsr", "released", "learner.temperature_beta1", 0.5),
-        ("simsr+mlp", "paper", "objective.regression", "smooth-l1"),
-        ("dbc-det+mlp", "paper", "objective.regression", "mse"),
-        ("dbc", "paper", "transition_std", "sigmoid"),
-        ("dbc", "released", "transition_std", "sigmoid"),
-        ("simsr", "released", "transition_std", "tanh"),
-        ("dbc-det+pamd", "paper", "model_init", "pytorch"),
-        ("deepmdp", "released", "model_init", "pytorch"),
-        ("simsr+pamd", "released", "model_init", "orthogonal"),
-        ("dbc-det", "paper", "next_latent_encoder", "online"),
-        ("simsr+pamd", "paper", "next_latent_encoder", "online"),
-        ("simsr+pamd", "paper", "target_encoder", "ema"),
+        ("simsr+mlp", "paper", "metric.regression", "smooth-l1"),
+        ("dbc-det+mlp", "paper", "metric.regression", "mse"),
+        ("dbc", "paper", "transition.std", "sigmoid"),
+        ("dbc", "released", "transition.std", "sigmoid"),
+        ("simsr", "released", "transition.std", "tanh"),
+        ("dbc-det+pamd", "paper", "transition.init", "pytorch"),
+        ("deepmdp", "released", "transition.init", "pytorch"),
+        ("simsr+pamd", "released", "transition.init", "orthogonal"),
+        ("dbc-det", "paper", "transition.next_encoder", "online"),
+        ("simsr+pamd", "paper", "transition.next_encoder", "online"),
+        ("simsr+pamd", "paper", "metric.target_encoder", "ema"),
         ("simsr", "paper", "learner.log_prob", "exact"),
         ("simsr", "released", "learner.log_prob", "released"),
         ("dbc", "released", "learner.log_prob", "released"),
@@ -74,13 +83,13 @@ def test_released_simsr_pamd_also_differs_in_its_pairs_and_says_so() -> None:
         ("dbc", "paper", "learner.burst_every_update", False),
         ("dbc", "released", "learner.schedule_offset", 0),
         ("simsr", "released", "learner.schedule_offset", 999),
-        ("simsr", "released", "follow_offset", 999),
-        ("simsr", "paper", "follow_offset", 0),
-        ("mico", "paper", "target_offset", 1000),
-        ("mico", "released", "target_offset", 1001),
-        ("mico", "released", "objective.weight", 1e-5),
+        ("simsr", "released", "targets.offset", 999),
+        ("simsr", "paper", "targets.offset", 0),
+        ("mico", "paper", "targets.period_offset", 1000),
+        ("mico", "released", "targets.period_offset", 1001),
+        ("mico", "released", "metric.weight", 1e-5),
         ("mico", "released", "critic_weight", 1 - 1e-5),
-        ("mico", "paper", "target_period", 8000),
+        ("mico", "paper", "targets.period", 8000),
         ("simsr", "paper", "latent_space", "sphere"),
         ("mico", "paper", "latent_space", "layernorm"),
     ],
@@ -91,7 +100,7 @@ def test_presets(name: str, fidelity: Any, field: str, value: Any) -> None:
     if field.startswith("learner."):
         node, field = config.learner.options, field.removeprefix("learner.")
     for part in field.split("."):
-        node = getattr(node, part)
+        node = node.term(part) if part in ("metric", "transition") else getattr(node, part)
     assert node == value
 
 
@@ -122,35 +131,46 @@ def test_an_unknown_method_does_not_list_every_combination() -> None:
         assert str(caught.value).endswith("Did you mean 'simsr+pamd'? `pamd list methods --all` prints all.")
 
 
-@pytest.mark.parametrize("part", ["distance", "operator", "objective"])
-@pytest.mark.parametrize("value", [{"name": "l1"}, "l1"])
-def test_a_part_is_its_record(part: str, value: Any) -> None:
-    record = {"distance": "DistancePart", "operator": "OperatorPart", "objective": "Objective"}[part]
-    got = type(value).__name__
-    with pytest.raises(
-        ConfigError, match=rf"^method 'dbc-det\+l2': {part} must be a pamd\.[a-z]+\.{record}, got {got}; .*settings"
-    ):
-        method("dbc-det+l2", **{part: value})
+def test_a_term_is_changed_added_and_dropped_by_its_name() -> None:
+    made = method("deepmdp", reward=None, transition={"members": 2})
+    assert [part.name for part in made.terms] == ["transition"]
+    assert made.term("transition").members == 2  # type: ignore[union-attr]
+    assert [part.name for part in method("zp", reward={}).terms] == ["transition", "reward"]
+    assert method("rap", state_reward={"weight": 0.5}).term("state-reward").weight == 0.5  # type: ignore[union-attr]
+    with pytest.raises(ConfigError, match="metric must be a mapping of options or None, got 'l1'"):
+        method("dbc-det", metric="l1")
+    with pytest.raises(ConfigError, match="requires term 'transition'"):
+        method("deepmdp", transition=None)
 
 
 def test_settings_reach_the_options_of_parts() -> None:
-    made = method("simsr+pamd", settings=("distance.hidden=64", "objective.pairing=all"), latent_dim=8)
-    assert made.distance is not None
-    assert (made.distance.options.hidden, made.objective.pairing, made.latent_dim) == (64, "all", 8)
-    changed = {field for field, _, _ in differences(method("simsr+pamd", latent_dim=8), made)}
-    assert changed == {"distance.options.hidden", "objective.pairing"}
-    long = method("simsr+pamd", settings=("distance.options.hidden=64", "objective.pairing=all"), latent_dim=8)
-    assert long == made
+    settings = ("metric.distance.hidden=64", "metric.pairing=all", "transition.members=2")
+    made = method("simsr+pamd", settings=settings, latent_dim=8)
+    assert made.metric is not None
+    assert (made.metric.distance.options.hidden, made.metric.pairing, made.latent_dim) == (64, "all", 8)
+    assert made.term("transition").members == 2  # type: ignore[union-attr]
+    assert [part.name for part in method("deepmdp", settings=["reward=null"]).terms] == ["transition"]
+
+
+def test_old_names_of_settings_still_work_and_say_so() -> None:
+    with pytest.warns(DeprecationWarning, match=r"'objective' is now called 'metric'"):
+        made = method("simsr+pamd", settings=["objective.pairing=all"])
+    assert made.metric is not None
+    assert made.metric.pairing == "all"
+    with pytest.warns(DeprecationWarning, match=r"'method.ensemble' is now called 'method.transition.members'"):
+        assert configure("toy", settings=["method.ensemble=2"]).method.term("transition").members == 2  # type: ignore[union-attr]
 
 
 @pytest.mark.parametrize(
     ("settings", "says"),
     [
-        (("distance.hiden=64",), "unknown option 'distance.hiden'. Did you mean 'distance.hidden'"),
-        (("hidden=64",), "Did you mean 'distance.hidden'"),
-        (("distance.hidden=wide",), "distance 'pamd': hidden must be a whole number, got 'wide'"),
-        ("distance.hidden=64", "settings must be a list such as ['distance.hidden=64']"),
-        (("ensemble=many",), "method 'simsr+pamd': ensemble must be a whole number, got 'many'"),
+        (
+            ("metric.distance.hiden=64",),
+            "unknown option 'metric.distance.hiden'. Did you mean 'metric.distance.hidden'",
+        ),
+        (("metric.distance.hidden=wide",), "distance 'pamd': hidden must be a whole number of at least 1, got 'wide'"),
+        ("metric.distance.hidden=64", "settings must be a list such as ['metric.distance.hidden=64']"),
+        (("transition.members=many",), "term 'transition': members must be a whole number of at least 1, got 'many'"),
         (("fidelity=released",), "pass fidelity='released'"),
     ],
 )
@@ -168,7 +188,7 @@ def test_a_run_takes_the_name_of_a_method() -> None:
 
 
 @pytest.mark.parametrize(
-    ("setting", "meant"), [("distance.init=1", "method.distance.init"), ("batch=8", "learner.batch")]
+    ("setting", "meant"), [("metric.weight=1", "method.metric.weight"), ("batch=8", "learner.batch")]
 )
 def test_a_setting_without_its_first_word(setting: str, meant: str) -> None:
     with pytest.raises(UnknownNameError) as caught:

@@ -30,7 +30,7 @@ _SIZES = (
     "learner.hidden=16",
     "learner.updates_per_decision=0.25",
     "method.latent_dim=8",
-    "method.ensemble=2",
+    "method.transition.members=2",
     "encoder.filters=4",
 )
 

@@ -66,7 +66,7 @@ def _words(runs: Path, decisions: int) -> list[str]:
         *(str(word) for pair in options.items() for word in pair),
         "--set",
         *sizes,
-        "method.ensemble=1",
+        "method.transition.members=1",
     ]
 
 

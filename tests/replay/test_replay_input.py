@@ -126,7 +126,7 @@ def test_a_batch_checks_its_shapes(wrong: dict[str, torch.Tensor], says: str) ->
 @pytest.mark.parametrize(
     ("wrong", "says"),
     [
-        ({"obs": OBS.long()}, "obs must be uint8 or float32, got torch.int64"),
+        ({"obs": OBS.bool()}, "obs must be uint8, another integer type or floating-point, got torch.bool"),
         ({"action": torch.zeros(4)}, r"action of shape \[4\] must be int64 \(discrete actions\), got torch.float32"),
         ({"action": torch.zeros(4, 2).long()}, r"action of shape \[4, 2\] must be float32, got torch.int64"),
     ],

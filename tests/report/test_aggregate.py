@@ -87,14 +87,6 @@ def test_what_does_not_change_the_method_splits_nothing(tmp_path: Path) -> None:
     assert list(cell.scores) == [0, 1]
 
 
-def test_an_option_that_is_newer_than_a_run_splits_nothing(tmp_path: Path) -> None:
-    write_run(tmp_path, seed=0)
-    write_run(tmp_path, seed=1, learner__options__layer_norm=False)
-    assert [column.label for column in compared(tmp_path).columns] == ["dbc-det"]
-    write_run(tmp_path, seed=2, learner__options__layer_norm=True)
-    assert len(compared(tmp_path).columns) == 2
-
-
 def test_many_differences_still_give_two_labels(tmp_path: Path) -> None:
     one = {f"learner__options__{key}": 7 for key in ("hidden", "gamma", "actor_every", "targets_every")}
     write_run(tmp_path, seed=0, **one)

@@ -189,8 +189,8 @@ def test_the_frames_of_an_episode_s_short_last_decision_do_not_change_the_action
 
 
 def test_a_layout_of_a_later_version_is_refused_with_the_version_that_wrote_it(tmp_path: Path) -> None:
-    run = write_run(tmp_path, layout=3)
-    with pytest.raises(RunError, match=r"config\.json has layout 3 \(pamd 0\.0\.0 wrote it\).*reads layout 2"):
+    run = write_run(tmp_path, layout=4)
+    with pytest.raises(RunError, match=r"config\.json has layout 4 \(pamd 0\.0\.0 wrote it\).*reads layout 3"):
         load_run(run)
 
 

@@ -114,7 +114,7 @@ def test_a_run_in_the_paper_s_setting_is_said_to_be_in_it(tmp_path: Path) -> Non
 
 def test_a_variant_is_not_taken_for_the_paper_s_method(tmp_path: Path) -> None:
     plain = write_run(tmp_path, "dbc-det+pamd", env__task="finger_spin")
-    option = {"method__distance__options__trace_normalised": False}
+    option = {"method__distance__options__trace_normalized": False}
     variant = write_run(tmp_path, "dbc-det+pamd", env__task="finger_spin", **option)
     runs, numbers = load_runs([tmp_path]), published.load("fig-trace")
     found = rows(paper.compared_table(compare(runs), numbers))

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 import pamd
 from pamd.errors import ConfigError
 from pamd.methods import LatentSpace, OperatorPart
-from pamd.representation.ball import Ball
+from pamd.representation.encoder import Ball
 from pamd.representation.meters import read_meters
 
 D = 6
@@ -46,29 +46,28 @@ def test_the_ball_shortens_what_is_too_long_and_nothing_else() -> None:
 
 def test_the_radius_follows_the_rewards_and_never_shrinks() -> None:
     operator = OperatorPart("independent", {"next_latents": "model", "gamma": 0.9, "c_R": 2.0, "c_T": 0.5})
-    rep = make(latent_space="ball", operator=operator)
+    rep = make(latent_space="ball", metric={"operator": operator})
     half = 2.0 / (2 * (1 - 0.9 * 0.5))
-    assert rep.encoder.longest() == 1.0, "no rewards seen: the unit ball"
+    assert rep.encoder.max_norm() == 1.0, "no rewards seen: the unit ball"
     rep.encoder.observe(torch.tensor([-1.0, 3.0]))
-    assert rep.encoder.longest() == pytest.approx(half * 4)
+    assert rep.encoder.max_norm() == pytest.approx(half * 4)
     rep.encoder.observe(torch.tensor([0.0, 0.5]))
-    assert rep.encoder.longest() == pytest.approx(half * 4)
+    assert rep.encoder.max_norm() == pytest.approx(half * 4)
     rep.losses(*(transitions()[:2]), torch.full((32,), 7.0), transitions()[3])
-    assert rep.encoder.longest() == pytest.approx(half * 8)
+    assert rep.encoder.max_norm() == pytest.approx(half * 8)
     fixed = make(latent_space="ball", ball_radius=3.5)
     fixed.encoder.observe(torch.tensor([-1e6, 1e6]))
-    assert fixed.encoder.longest() == 3.5
+    assert fixed.encoder.max_norm() == 3.5
 
 
 @pytest.mark.parametrize("space", get_args(LatentSpace))
 @pytest.mark.parametrize("spread", [0.1, 1e4])
 def test_no_latent_is_longer_than_the_longest(space: Any, spread: float) -> None:
-    rep = make("dbc-det+pamd", spread, latent_space=space, project_predictions=True)
+    rep = make("dbc-det+pamd", spread, latent_space=space, transition={"project": True})
     obs, action, reward, next_obs = transitions()
     rep.losses(obs, action, reward, next_obs).total.backward()
-    seen = rep.metric_latents(rep.cache(obs, next_obs), action, reward, None)
-    assert seen.next_mean is not None
-    longest = rep.encoder.longest() * (1 + 1e-5)
+    seen = rep.metric.inputs(rep.batch_latents(obs, action, reward, next_obs))  # type: ignore[union-attr]
+    longest = rep.encoder.max_norm() * (1 + 1e-5)
     assert float(seen.z.detach().norm(dim=-1).max()) <= longest
     assert float(seen.next_mean.norm(dim=-1).max()) <= longest, "predictions live where latents do"
     assert (longest == float("inf")) == (space == "free")
@@ -77,10 +76,9 @@ def test_no_latent_is_longer_than_the_longest(space: Any, spread: float) -> None
 @pytest.mark.parametrize("name", ["dbc", "dbc-det", "simsr"])
 @pytest.mark.parametrize(("space", "projected"), [("ball", True), ("sphere", False), ("layernorm", False)])
 def test_predictions_are_projected_in_the_ball_and_on_request(name: str, space: Any, projected: bool) -> None:
-    assert make(name, latent_space=space).method.project_predictions is projected
-    rep = make(name, 50.0, latent_space="sphere", project_predictions=True)
-    obs, action, *_ = transitions()
-    predicted = rep._predicted(rep.encode(obs), action)
+    assert make(name, latent_space=space).method.term("transition").project is projected  # type: ignore[union-attr]
+    rep = make(name, 50.0, latent_space="sphere", transition={"project": True})
+    predicted = rep.terms["transition"].prediction(rep.batch_latents(*transitions()))
     torch.testing.assert_close(predicted.mean.norm(dim=-1), torch.ones_like(predicted.mean[..., 0]))
     torch.testing.assert_close(predicted.member(None).sample(None).norm(dim=-1), torch.ones(32))
 
@@ -91,7 +89,7 @@ def test_in_the_ball_no_target_is_out_of_reach(name: str) -> None:
     rep = make(name, 1e6, latent_space="ball")
     batch = transitions(1000.0)
     rep.losses(*batch)
-    rep.follow(), rep.follow()
+    rep.update_targets(), rep.update_targets()
     meters = read_meters(rep, *batch)
     assert meters["reach_missed"] == 0
     assert meters["reach_largest"] >= meters["reach_fixed_point"] * (1 - 1e-6)
@@ -104,11 +102,11 @@ def test_the_radius_is_saved_copied_and_left_alone_by_meters() -> None:
     agent, other = (make_agent("dbc-det+pamd", latent_space="ball", seed=seed) for seed in (0, 1))
     for i in range(3):
         agent.update(make_batch(i))
-    radius = agent.representation.encoder.longest()
+    radius = agent.representation.encoder.max_norm()
     assert radius > 10
-    assert agent.representation.slow_encoders["ema"].longest() > 10
+    assert agent.representation.target_encoders["ema"].max_norm() > 10
     other.load({name: tensor.clone() for name, tensor in agent.tensors().items()})
-    assert other.representation.encoder.longest() == radius
+    assert other.representation.encoder.max_norm() == radius
     for one in (agent, other):
         one.update(make_batch(7))
     assert equal(agent, other), "a resumed agent goes on as if nothing had happened"
@@ -126,9 +124,9 @@ def test_the_ball_serves_every_learner(learner: str) -> None:
 
 
 def test_what_cannot_be_is_refused() -> None:
-    with pytest.raises(ConfigError, match="requires project_predictions"):
-        make(latent_space="ball", project_predictions=False)
-    with pytest.raises(ConfigError, match="ball_radius must be a finite number above 0, got 0"):
+    with pytest.raises(ConfigError, match="requires projected predictions"):
+        make(latent_space="ball", transition={"project": False})
+    with pytest.raises(ConfigError, match="ball_radius must be a finite number above 0 or 'rewards', got 0"):
         make(ball_radius=0.0)
     with pytest.raises(ConfigError, match="ball_radius"):
         make(ball_radius="reward")
@@ -136,4 +134,4 @@ def test_what_cannot_be_is_refused() -> None:
     with pytest.raises(ConfigError, match=r"requires a fixed method\.ball_radius"):
         pamd.Representation(method, encoder=nn.Linear(5, D), action_dim=3, normalized=True)
     fixed = pamd.method("simsr+pamd", latent_dim=D, latent_space="ball", ball_radius=2.0)
-    assert pamd.Representation(fixed, encoder=nn.Linear(5, D), action_dim=3, normalized=True).encoder.longest() == 2.0
+    assert pamd.Representation(fixed, encoder=nn.Linear(5, D), action_dim=3, normalized=True).encoder.max_norm() == 2.0

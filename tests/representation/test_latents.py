@@ -15,7 +15,7 @@ def passes(name: str, schedule: Any, fidelity: Any = "paper") -> Counter[str]:
     agent = make_agent(name, fidelity, schedule=schedule)
     agent.update(make_batch())
     counted: Counter[str] = Counter()
-    encoders = {"encoder": agent.representation.encoder, **dict(agent.representation.slow_encoders.items())}
+    encoders = {"encoder": agent.representation.encoder, **dict(agent.representation.target_encoders.items())}
     for label, encoder in encoders.items():
         plain = encoder.network.trunk
 
@@ -32,12 +32,12 @@ def passes(name: str, schedule: Any, fidelity: Any = "paper") -> Counter[str]:
 @pytest.mark.parametrize(
     ("name", "schedule", "expected"),
     [
-        # One pass with gradient for all losses; next states once for the policy; the slow encoder as needed.
+        # One pass with gradient for all losses; next states once for the policy; target copies as needed.
         ("none", "joint", {"encoder with gradient": 1, "encoder": 1, "ema": 1}),
         ("dbc-det+pamd", "joint", {"encoder with gradient": 1, "encoder": 1, "ema": 2}),
         ("simsr+pamd", "joint", {"encoder with gradient": 1, "encoder": 1, "ema": 2}),
         ("mico", "joint", {"encoder with gradient": 1, "encoder": 1, "ema": 1, "periodic": 2}),
-        # The encoder changes between the steps: states are encoded again for each, slow latents are kept.
+        # The encoder changes between the steps: states are encoded again for each, target latents are kept.
         ("none", "sequential", {"encoder with gradient": 1, "encoder": 2, "ema": 1}),
         # The transition of the second step predicts next latents of the encoder as it stands: one pass more.
         ("simsr+pamd", "sequential", {"encoder with gradient": 2, "encoder": 3, "ema": 2}),

@@ -62,7 +62,7 @@ def test_no_latent_is_longer_than_the_longest(name: str) -> None:
         torch.nn.init.normal_(norm.weight, generator=torch.Generator().manual_seed(0))
         torch.nn.init.normal_(norm.bias, generator=torch.Generator().manual_seed(1))
     z = encoder(make_batch(3).obs).detach()
-    assert float(z.norm(dim=-1).max()) <= encoder.longest() * (1 + 1e-5)
+    assert float(z.norm(dim=-1).max()) <= encoder.max_norm() * (1 + 1e-5)
 
 
 def test_targets_out_of_reach_are_counted_and_c_r_is_named() -> None:
@@ -74,9 +74,9 @@ def test_targets_out_of_reach_are_counted_and_c_r_is_named() -> None:
     assert meters["reach_fixed_point"] == pytest.approx(float(far.reward.max() - far.reward.min()) / 0.01, rel=1e-4)
     (warning,) = warnings(meters)
     assert "c_R" in warning
-    assert "method.operator.c_R" in warning
+    assert "method.metric.operator.c_R" in warning
     near = OperatorPart("independent", {"next_latents": "model", "c_R": "1-gamma"})
-    agent = make_agent("simsr+pamd", operator=near)
+    agent = make_agent("simsr+pamd", metric={"operator": near})
     assert meters_of(agent, batch)["reach_missed"] == 0
     assert warnings(meters_of(agent, batch)) == []
 

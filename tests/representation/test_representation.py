@@ -39,12 +39,7 @@ def transitions(discrete: bool = False, seed: int = 0, size: int = 12) -> tuple[
 def test_every_method_trains_a_foreign_encoder(name: str, discrete: bool) -> None:
     rep = make(name)
     losses = rep.losses(*transitions(discrete), generator=torch.Generator().manual_seed(0))
-    expected = {
-        "transition": rep.method.transition != "none",
-        "reward": rep.method.reward_decoder or rep.method.state_reward,
-        "metric": rep.method.distance is not None,
-    }
-    assert set(losses) == {term for term, there in expected.items() if there}
+    assert list(losses) == [part.name for part in rep.method.terms]
     if not losses:
         assert float(losses.total.detach()) == 0
         losses.total.backward()
@@ -54,8 +49,8 @@ def test_every_method_trains_a_foreign_encoder(name: str, discrete: bool) -> Non
     assert any(g is not None and bool(g.abs().sum() > 0) for g in gradients)
     assert all(g is None or bool(g.isfinite().all()) for g in gradients)
     assert all(value.isfinite() for value in losses.metrics.values())
-    assert not any(p.requires_grad for p in rep.slow_encoders.parameters())
-    rep.follow()
+    assert not any(p.requires_grad for p in rep.target_encoders.parameters())
+    rep.update_targets()
 
 
 def test_the_total_is_the_sum_of_the_terms() -> None:
@@ -108,32 +103,32 @@ def test_the_latent_space_is_added_or_declared(space: Any) -> None:
     encoder = plain_encoder()
     declared = pamd.Representation(method, encoder=encoder, action_dim=3, normalized=True)
     torch.testing.assert_close(declared.encode(obs), encoder(obs))
-    assert declared.encoder.longest() == (1.0 if space == "sphere" else float("inf"))
+    assert declared.encoder.max_norm() == (1.0 if space == "sphere" else float("inf"))
 
 
-def test_slow_copies_follow_at_their_pace() -> None:
-    rep = make("mico+pamd", slow_encoder=True)
+def test_target_copies_move_at_their_pace() -> None:
+    rep = make("mico+pamd", target_encoder=True)
     with torch.no_grad():
         for p in rep.encoder.parameters():
             p.add_(1.0)
-    before = copy.deepcopy(rep.slow_encoders)
-    rep.follow()  # the first of two updates: nothing moves
-    for one, other in zip(rep.slow_encoders.parameters(), before.parameters(), strict=True):
+    before = copy.deepcopy(rep.target_encoders)
+    rep.update_targets()  # the first of two updates: nothing moves
+    for one, other in zip(rep.target_encoders.parameters(), before.parameters(), strict=True):
         assert torch.equal(one, other)
-    rep.follow()
-    for name, p in rep.slow_encoders["ema"].named_parameters():
+    rep.update_targets()
+    for name, p in rep.target_encoders["ema"].named_parameters():
         torch.testing.assert_close(p, dict(before["ema"].named_parameters())[name] + 0.005)
 
 
 def test_layers_with_a_memory_of_their_own_are_copied_and_left_alone() -> None:
-    """BatchNorm and Dropout in the encoder: slow copies follow its statistics and are in evaluation mode."""
+    """BatchNorm and Dropout in the encoder: target copies have its statistics and are in evaluation mode."""
     torch.manual_seed(0)
     encoder = nn.Sequential(nn.Linear(5, 16), nn.BatchNorm1d(16), nn.Dropout(0.5), nn.Linear(16, D))
     rep = pamd.Representation("simsr+pamd", encoder=encoder, latent_dim=D, action_dim=3).train()
-    slow = rep.slow_encoders["ema"]
+    slow = rep.target_encoders["ema"]
     assert not slow.training
     rep.losses(*transitions()).total.backward()
-    rep.follow(), rep.follow()
+    rep.update_targets(), rep.update_targets()
     assert torch.equal(slow.network[1].running_mean, encoder[1].running_mean)
     before = encoder[1].running_mean.clone()
     encoder[0].requires_grad_(False)
@@ -154,7 +149,7 @@ def test_naming_methods_draws_no_random_numbers() -> None:
 def test_state_survives_copying_and_saving() -> None:
     rep = make("mico+pamd")
     for _ in range(3):
-        rep.follow()
+        rep.update_targets()
     file = io.BytesIO()
     torch.save(rep.state_dict(), file)
     file.seek(0)
@@ -200,14 +195,14 @@ def test_a_terminated_episode_has_no_discounted_term() -> None:
 
 def test_the_latent_model_runs_once_where_both_losses_read_online_latents() -> None:
     def runs(**fields: Any) -> int:
-        method = pamd.method("simsr+pamd", latent_dim=D, **fields)
+        method = pamd.method("simsr+pamd", latent_dim=D, metric=fields)
         rep = pamd.Representation(method, encoder=plain_encoder(), action_dim=3)
         calls: list[int] = []
-        assert rep.transition is not None
-        rep.transition.register_forward_hook(lambda *_: calls.append(1))
+        model = rep.terms["transition"].model
+        model.register_forward_hook(lambda *_: calls.append(1))
         losses = rep.losses(*transitions())
         losses.total.backward()
-        assert all(p.grad is not None for p in rep.transition.parameters())
+        assert all(p.grad is not None for p in model.parameters())
         return len(calls)
 
     assert runs(target_encoder="online") == 1

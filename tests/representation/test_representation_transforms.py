@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 import torch
+from tests.agent.batches import two_members
 from torch import Tensor, func, nn
 
 import pamd
@@ -28,7 +29,7 @@ TWICE = [name for name in NAMES if name not in ("mico", "rap")]
 def make(name: str) -> pamd.Representation:
     torch.manual_seed(0)
     encoder = nn.Sequential(nn.Linear(5, 8), nn.Tanh(), nn.Linear(8, D))
-    return pamd.Representation(pamd.method(name, latent_dim=D, ensemble=2), encoder=encoder, action_dim=3)
+    return pamd.Representation(pamd.method(name, latent_dim=D, **two_members(name)), encoder=encoder, action_dim=3)
 
 
 def transitions() -> tuple[Tensor, ...]:

@@ -59,8 +59,9 @@ def edit_config(run: Path, field: str, value: Any) -> None:
     """Change one field of the run's config.json, as a person with an editor would."""
     config = json.loads((run / "config.json").read_text())
     *parents, leaf = field.split(".")
-    branch = config
+    branch: Any = config
     for parent in parents:
-        branch = branch[parent]
+        terms = {term["name"]: term["options"] for term in branch.get("terms", ())}
+        branch = terms[parent] if parent in terms else branch[parent]
     branch[leaf] = value
     (run / "config.json").write_text(json.dumps(config))

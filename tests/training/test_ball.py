@@ -15,7 +15,7 @@ from pamd.training import load, resume, train
 def test_a_resumed_run_has_the_radius_and_everything_else(tmp_path: Path) -> None:
     config = toy("dbc-normed")
     run = train(dataclasses.replace(config, decisions=30), tmp_path)
-    radius = load(run).measured.encoder.longest()
+    radius = load(run).measured.encoder.max_norm()
     resume(run, decisions=60)
     assert products(run) == undisturbed(config)
-    assert load(run).measured.encoder.longest() >= radius > 1
+    assert load(run).measured.encoder.max_norm() >= radius > 1

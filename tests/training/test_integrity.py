@@ -80,7 +80,7 @@ def test_a_log_that_lost_or_changed_bytes_is_refused_with_what_is_wrong(run: Pat
 
 @pytest.mark.parametrize(
     ("field", "value"),
-    [("learner.options.batch", 8), ("seed", 5), ("method.distance.options.ridge", 1e-3), ("evaluate_every", 7)],
+    [("learner.options.batch", 8), ("seed", 5), ("method.metric.distance.options.ridge", 1e-3), ("evaluate_every", 7)],
 )
 def test_an_edited_config_is_refused_by_field(run: Path, field: str, value: Any) -> None:
     edit_config(run, field, value)

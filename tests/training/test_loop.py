@@ -99,14 +99,20 @@ def test_divergence_stops_with_a_checkpoint_from_before(
         ("cheetah_rn", "simsr", {}, UnknownNameError, "'cheetah_run'"),
         ("toy", "simrs", {}, UnknownNameError, "'simsr'"),
         ("toy", "simsr", {"scale": "cpuu"}, UnknownNameError, "'cpu'"),
-        ("toy", "simsr", {"settings": ("method.objektive.weight=1",)}, UnknownNameError, "objective"),
+        ("toy", "simsr", {"settings": ("method.metrik.weight=1",)}, UnknownNameError, "method.metric"),
         ("toy", "simsr", {"settings": ("learner.batsch=1",)}, UnknownNameError, "learner.batch"),
         ("toy", "simsr", {"settings": ("learner.batch=ten",)}, ConfigError, "batch"),
         ("toy", "simsr", {"settings": ("learner.batch",)}, ConfigError, "KEY=VALUE"),
         ("toy", "simsr", {"settings": ("learner.batch=100000",)}, ConfigError, "learner.random_decisions"),
         ("toy", "simsr", {"settings": ("env.size=13", "encoder.strides=[2,2,2,2]")}, ConfigError, "too small"),
-        ("toy", "simsr", {"settings": ("method.transition=none",)}, ConfigError, "does not give"),
-        ("toy", "dbc", {"settings": ("method.distance.name=coordinate",)}, ConfigError, "method.operator.reading"),
+        ("toy", "simsr", {"settings": ("method.transition=null",)}, ConfigError, "does not give"),
+        (
+            "toy",
+            "dbc",
+            {"settings": ("method.metric.distance.name=coordinate",)},
+            ConfigError,
+            "operator.per_coordinate",
+        ),
         ("toy", "simsr", {"settings": ("learner.gamma=0.9",)}, ConfigError, "must be equal"),
         ("toy", "drqv3:simsr", {}, UnknownNameError, "'drqv2'"),
         ("toy", "drqv2:simsr", {"learner": "sac"}, ConfigError, "cannot be combined"),
@@ -114,7 +120,7 @@ def test_divergence_stops_with_a_checkpoint_from_before(
         ("toy", "simsr", {"seed": -1}, ConfigError, "seed"),
         ("toy", "simsr", {"settings": ("runtime.device=tpu",)}, ConfigError, "tpu"),
         ("toy", "simsr", {"decisions": 10**9, "capacity": 10**9}, ResourceError, "GB"),
-        ("toy", "simsr+pamd-block", {"settings": ("method.distance.block=7",)}, ConfigError, "does not divide"),
+        ("toy", "simsr+pamd-block", {"settings": ("method.metric.distance.block=7",)}, ConfigError, "does not divide"),
     ],
 )
 def test_bad_input_before_any_work(
@@ -172,7 +178,7 @@ def test_update_rows_carry_the_meters_and_a_warning_is_said_once(tmp_path: Path)
 
     listener = Listener()
     # On the sphere no distance exceeds 2; a reward weight of 1000 puts most targets beyond it.
-    config = override(toy(), ("method.operator.c_R=1000.0",))
+    config = override(toy(), ("method.metric.operator.c_R=1000.0",))
     run = train(config, tmp_path, listener)
     updates = [row for row in rows(run / "train.jsonl") if row["kind"] == "update"]
     assert len(updates) > 1

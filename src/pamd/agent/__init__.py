@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from pamd.agent.agent import Agent, Parts, build_parts
+from pamd.agent.agent import Agent, Parts, build_parts, parameter_groups
 from pamd.agent.config import AgentConfig, EncoderPart, Precision, Schedule
-from pamd.agent.optimizers import stepped_parameters
 
 __all__ = [
     "Agent",
@@ -14,5 +13,5 @@ __all__ = [
     "Precision",
     "Schedule",
     "build_parts",
-    "stepped_parameters",
+    "parameter_groups",
 ]

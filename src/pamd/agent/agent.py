@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -12,15 +12,15 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from pamd.agent.config import AgentConfig
-from pamd.agent.optimizers import make_optimizers
-from pamd.errors import CheckpointError, DtypeError, ShapeError
+from pamd.errors import CheckpointError, ConfigError, DtypeError, ShapeError
+from pamd.latents import BatchLatents
 from pamd.learners import Learner, Step
-from pamd.optimization import descend, load_optimizer
-from pamd.representation import CachedLatents, LatentEncoder, Representation
+from pamd.optimization import adam, load_optimizer, optimizer_step
+from pamd.representation import LatentEncoder, Representation
 from pamd.rng import fitting_state, seeded
-from pamd.types import Batch, Extras, Loss
+from pamd.types import Batch, Loss, OperatorInputs
 
-__all__ = ["Agent", "Parts", "build_parts"]
+__all__ = ["Agent", "Parts", "build_parts", "parameter_groups"]
 
 
 class Parts(NamedTuple):
@@ -46,12 +46,36 @@ def build_parts(config: AgentConfig, observation_shape: tuple[int, ...], action_
     method, cls = config.method, config.learner.cls
     encoder = build_encoder()
     learner = cls(config.learner.options, encoder, action_dim)
-    trained = method.without_metric if config.isolate_metric else method
-    representation = Representation(trained, encoder=encoder, action_dim=action_dim, slow_encoder=cls.slow_encoder)
+    trained = method.without("metric") if config.isolate_metric else method
+    representation = Representation(trained, encoder=encoder, action_dim=action_dim, target_encoder=cls.target_encoder)
     if not config.isolate_metric:
         return Parts(learner, representation, None)
-    second = Representation(method.metric_alone, encoder=build_encoder(), action_dim=action_dim)
+    # Only the metric trains the second encoder, so a reward decoder would have no use there.
+    second = Representation(method.without("reward"), encoder=build_encoder(), action_dim=action_dim)
     return Parts(learner, representation, second)
+
+
+def parameter_groups(config: AgentConfig, parts: Parts) -> dict[str, list[dict[str, Any]]]:
+    """Return the parameter groups of the agent's optimizers by name. The learner's own optimizers are not included.
+
+    Sequential: the encoder is in the critic's Adam and in the representation's, with a state in each. Joint: one Adam,
+    "critic", has everything.
+    """
+    learner, representation, isolated = parts
+    first: tuple[str, ...] | None = None  # all terms
+    second: tuple[str, ...] = ()
+    if config.schedule == "sequential":
+        first = representation.method.terms_in("critic")
+        second = representation.method.terms_in("representation")
+    critic = {"params": list(learner.critic_parameters()), "weight_decay": 0.0}
+    groups = {"critic": [*representation.parameter_groups(first), critic]}
+    if second:
+        groups["representation"] = representation.parameter_groups(second)
+    if isolated is not None:
+        groups["isolated"] = isolated.parameter_groups(["metric"])
+        if models := [name for name in isolated.terms if name != "metric"]:
+            groups["isolated_model"] = isolated.parameter_groups(models, encoder=False)
+    return groups
 
 
 class Agent:
@@ -77,7 +101,14 @@ class Agent:
         self.generator = seeded(seed, self.device)
         augmentation = config.learner.options.augmentation
         self.augment = augmentation.cls(augmentation.options)
-        self.optimizers = make_optimizers(config, self.learner, self.representation, self.isolated)
+        rate = config.learner.options.learning_rate
+        own = {name: adam(groups, rate) for name, groups in parameter_groups(config, parts).items()}
+        self.learner.optimizers = self.learner.make_optimizers()
+        if taken := sorted(own.keys() & self.learner.optimizers):
+            raise ConfigError(
+                f"learner {type(self.learner).__name__} has an optimizer called {taken[0]!r}, as the agent does"
+            )
+        self.optimizers: dict[str, torch.optim.Optimizer] = {**own, **self.learner.optimizers}
 
     @property
     def measured(self) -> Representation:
@@ -95,85 +126,95 @@ class Agent:
         return chosen[0] if single else chosen
 
     def update(self, batch: Batch, decisions: int = 0) -> dict[str, Tensor]:
-        """Run one update: the critic, then transition and metric, then the policy, then the slow copies."""
+        """Run one update: the critic and the representation's terms, then the policy, then the target networks."""
         self.updates += 1
         step = Step(decisions, self.updates)
-        batch = self._augmented(batch)
-        for part in filter(None, (self.representation, self.isolated)):
-            part.encoder.observe(batch.reward)
-        latents = self._cache(self.representation, batch)
+        latents = self._latents(self._augmented(batch))
         with torch.autocast(self.device.type, torch.bfloat16, enabled=self.config.precision == "bfloat16"):
-            losses = self._train_encoder(batch, latents, step)
-            losses += self._train_isolated(batch, latents)
-            losses += self.learner.improve(latents, step, self.generator)
-        self.learner.follow(step)
+            schedule = self._joint_step if self.config.schedule == "joint" else self._sequential_steps
+            losses = schedule(latents, step)
+            if self.isolated is not None:
+                losses += self._isolated_steps(self.isolated, latents)
+            losses += self.learner.update_policy(latents, step, self.generator)
+        self.learner.update_targets(step)
         burst = self.config.learner.options.in_burst(self.updates)
-        self.representation.follow(at_once=burst)
-        if self.isolated is not None:
-            self.isolated.follow(at_once=burst)
+        for representation in filter(None, (self.representation, self.isolated)):
+            representation.update_targets(at_once=burst)
         return {name: value for loss in losses for name, value in loss.metrics.items()}
 
-    def extras(self, batch: Batch) -> Extras:
-        """Return the operator's inputs other than latents for a batch: the learner's current values, and windows."""
-        return self._extras(batch, self._cache(self.representation, batch))
+    def _joint_step(self, latents: BatchLatents, step: Step) -> list[Loss]:
+        """Make one step on the sum of all losses: one backward pass, and one Adam state of the encoder.
 
-    def _extras(self, batch: Batch, latents: CachedLatents) -> Extras:
-        """Return the extras. `latents` come from the learner's encoder, even if the metric has its own encoder."""
-        needs = self.config.method.operator_needs
-        if not needs & {"value", "action_value"}:
-            return Extras(window=batch.window)
-        z = latents.fixed_z("online")  # comes first: the metric loss reuses this pass with its gradient
-        with torch.no_grad():
-            value = self.learner.value(latents.fixed_features, z)
-            action_value = self.learner.action_value(z, batch.action) if "action_value" in needs else None
-        return Extras(value, action_value, batch.window)
+        The policy is updated afterwards on the features of this pass, which are from before the step.
+        """
+        losses = [self._critic_loss(latents, step), *self.representation.losses_of(latents).values()]
+        self._step(losses, "critic")
+        return losses
 
-    def _train_encoder(self, batch: Batch, latents: CachedLatents, step: Step) -> list[Loss]:
-        """Train on the critic's loss and those of the representation, jointly or one after the other."""
-        representation, given = self.representation, (batch.action, batch.reward, self.generator)
-        critic, metrics = self.learner.critic_loss(batch, latents, step, self.generator)
-        first = [Loss(self.config.method.critic_weight * critic, metrics)]
-        if self.config.schedule == "joint":
-            first += representation.model_losses(latents, *given).values()
-            first += representation.metric_losses(latents, *given, self._extras(batch, latents)).values()
-            self._step(first, "critic", "model")
-            return first
-        with_critic = self.config.method.metric_in == "critic"
-        if with_critic:
-            first += representation.metric_losses(latents, *given, self._extras(batch, latents)).values()
+    def _sequential_steps(self, latents: BatchLatents, step: Step) -> list[Loss]:
+        """Make the critic's step, then the representation's, as the released code does.
+
+        Each step changes the encoder, so each needs new latents. The encoder has one Adam state per step.
+        """
+        representation, method = self.representation, self.representation.method
+        first = [self._critic_loss(latents, step)]
+        first += representation.losses_of(latents, method.terms_in("critic")).values()
         self._step(first, "critic")
         latents.forget()
-        second = [*representation.model_losses(latents, *given).values()]
-        if not with_critic:
-            second += representation.metric_losses(latents, *given, self._extras(batch, latents)).values()
+        second = list(representation.losses_of(latents, method.terms_in("representation")).values())
         if second:
-            self._step(second, "representation", "model")
+            self._step(second, "representation")
             latents.forget()
         return first + second
 
-    def _train_isolated(self, batch: Batch, shared: CachedLatents) -> list[Loss]:
-        """Train the second representation on the metric. Its latent model then learns without changing its encoder."""
-        isolated = self.isolated
-        if isolated is None:
-            return []
-        given = (batch.action, batch.reward, self.generator)
-        latents = self._cache(isolated, batch)
-        metric = list(isolated.metric_losses(latents, *given, self._extras(batch, shared)).values())
+    def _isolated_steps(self, isolated: Representation, shared: BatchLatents) -> list[Loss]:
+        """Train the second encoder on the metric alone. Its latent model then learns without changing that encoder."""
+        latents = isolated.latents_of(shared.batch, generator=self.generator, inputs=self._inputs(lambda: shared))
+        metric = list(isolated.losses_of(latents, ["metric"]).values())
         self._step(metric, "isolated")
         latents.forget()
-        model = list(isolated.model_losses(latents, *given).values())
-        if model:
-            self._step(model, "isolated_model")
+        models = list(isolated.losses_of(latents, [name for name in isolated.terms if name != "metric"]).values())
+        if models:
+            self._step(models, "isolated_model")
         return metric
 
-    def _step(self, losses: list[Loss], *names: str) -> None:
-        descend(losses, [self.optimizers[name] for name in names if name in self.optimizers])
+    def _critic_loss(self, latents: BatchLatents, step: Step) -> Loss:
+        critic, metrics = self.learner.critic_loss(latents.batch, latents, step, self.generator)
+        return Loss(self.config.method.critic_weight * critic, metrics)
 
-    @staticmethod
-    def _cache(representation: Representation, batch: Batch) -> CachedLatents:
-        return_obs = None if batch.n_step is None else batch.n_step.next_obs
-        window_obs = None if batch.window is None else batch.window.obs
-        return representation.cache(batch.obs, batch.next_obs, return_obs=return_obs, window_obs=window_obs)
+    def _step(self, losses: list[Loss], name: str) -> None:
+        optimizer_step(losses, [self.optimizers[name]])
+
+    def _latents(self, batch: Batch, *, observe: bool = True) -> BatchLatents:
+        """Return the latents of a batch under the encoder that the learner shares."""
+        latents: BatchLatents = self.representation.latents_of(
+            batch, observe=observe, generator=self.generator, inputs=self._inputs(lambda: latents)
+        )
+        return latents
+
+    def _inputs(self, shared: Callable[[], BatchLatents]) -> Callable[[str], Tensor | None]:
+        """Return what gives an operator the learner's values. They are computed only if an operator reads them.
+
+        `shared` are latents of the learner's encoder, even if the metric has an encoder of its own.
+        """
+
+        def given(name: str) -> Tensor | None:
+            if name not in ("value", "action_value"):
+                return None
+            latents = shared()
+            z = latents.latent("obs")  # comes first: the metric loss reuses this pass with its gradient
+            with torch.no_grad():
+                if name == "action_value":
+                    return self.learner.action_value(z, latents.batch.action)
+                return self.learner.value(latents.features(), z)
+
+        return given
+
+    def operator_inputs(self, batch: Batch) -> OperatorInputs:
+        """Return the operator's inputs other than latents for a batch: the learner's current values, and windows."""
+        needs, given = self.config.method.operator_needs, self._inputs(lambda: self._latents(batch, observe=False))
+        values = {name: given(name) for name in ("value", "action_value") if name in needs}
+        return OperatorInputs(**values, window=batch.window)
 
     def _augmented(self, batch: Batch) -> Batch:
         if self.config.learner.options.augmentation.name == "none":

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any, ClassVar, Literal, get_args
+from typing import Any, ClassVar, Literal
 
-from pamd.config import Part, check_choice
 from pamd.encoders import ENCODERS
 from pamd.errors import ConfigError
 from pamd.learners import Learner, LearnerPart
 from pamd.methods import Method
 from pamd.registry import Registry
+from pamd.schema import Part, record
 
 __all__ = ["AgentConfig", "EncoderPart", "Precision", "Schedule"]
 
@@ -20,14 +19,14 @@ Precision = Literal["float32", "bfloat16"]
 """The precision of an update's forward passes. Weights, optimizers and acting are always float32."""
 
 
-@dataclass(frozen=True)
+@record
 class EncoderPart(Part):
     """A registered encoder with its options."""
 
     registry: ClassVar[Registry[Any]] = ENCODERS
 
 
-@dataclass(frozen=True)
+@record(what="agent")
 class AgentConfig:
     """The configuration of an agent."""
 
@@ -39,12 +38,10 @@ class AgentConfig:
     precision: Precision = "float32"
 
     def __post_init__(self) -> None:
-        check_choice("agent", "schedule", self.schedule, get_args(Schedule))
-        check_choice("agent", "precision", self.precision, get_args(Precision))
-        if self.isolate_metric and self.method.distance is None:
+        if self.isolate_metric and self.method.metric is None:
             raise ConfigError(f"isolate_metric requires a metric loss, and method {self.method.name!r} has none")
         if self.isolate_metric:
-            _ = self.method.metric_alone  # runs its checks
+            _ = self.method.without("reward")  # runs its checks
         if "action_value" in self.method.operator_needs and self.learner.cls.action_value is Learner.action_value:
             raise ConfigError(
                 f"learner {self.learner.name!r} has no action values, which operator 'advantage' requires;"
@@ -53,6 +50,6 @@ class AgentConfig:
         operator, gamma = self.method.operator, self.learner.options.gamma
         if operator is not None and operator.options.gamma != gamma:
             raise ConfigError(
-                f"learner.gamma is {gamma} but method.operator.gamma is {operator.options.gamma}; they must be equal"
-                " (method.operator.c_T sets the weight of the next states separately)"
+                f"learner.gamma is {gamma} but method.metric.operator.gamma is {operator.options.gamma}; they must be"
+                " equal (method.metric.operator.c_T sets the weight of the next states separately)"
             )

@@ -22,6 +22,7 @@ What = Literal[
     "methods",
     "distances",
     "operators",
+    "terms",
     "encoders",
     "learners",
     "augmentations",
@@ -91,9 +92,9 @@ def _print_methods(console: Console, fidelity: Literal["paper", "released"], eve
             name,
             distance.name if distance else "-",
             operator.name if operator else "-",
-            made.objective.pairing if distance else "-",
+            made.metric.pairing if made.metric else "-",
             made.latent_space,
-            made.transition,
+            transition.kind if (transition := made.term("transition")) else "-",
         )
     console.width = max(console.width, _WIDE)  # Wrapped lines are easier to read than wrapped table cells.
     console.print(table)

@@ -70,7 +70,7 @@ def sweep(
         tasks: tasks; see `pamd list tasks`
         methods: methods; see `pamd list methods`
         seeds: one run per seed
-        set_: any field of the configs, e.g. method.objective.pairing=all
+        set_: any field of the configs, e.g. method.metric.pairing=all
         runs: parent directory of the runs; ray and slurm require storage that all machines share
         plan: only print the runs and a forecast of time, memory and disk
     """

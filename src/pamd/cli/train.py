@@ -54,7 +54,7 @@ def train(
     Args:
         task: a task, e.g. cheetah_run, state:cheetah_run, gym:ID or toy; see `pamd list tasks`
         config: a config.json to train from, instead of a task and options; override its fields with --set
-        set_: any field of the config, e.g. method.objective.pairing=all learner.batch=256
+        set_: any field of the config, e.g. method.metric.pairing=all learner.batch=256
         runs: parent directory of the runs
     """
     from pamd.training import loop

@@ -14,7 +14,7 @@ from pamd.diagnostics.geometry import Geometry, geometry, geometry_of
 from pamd.diagnostics.latents import LatentReport, latents
 from pamd.diagnostics.matching import Head, match
 from pamd.diagnostics.residual import Curve, Residual, ResidualSettings, residual
-from pamd.representation.denoising import denoising_factor
+from pamd.representation.meters import denoising_factor
 
 __all__ = [
     "DIAGNOSTICS",

@@ -199,7 +199,7 @@ def _guards(
     config = distance.config
     quadratic = torch.einsum("pi,pij,pj->p", delta, G, delta)
     guards = {"root epsilon": quadratic < config.root_epsilon / (_ACTIVE if config.root == "add" else 1.0)}
-    if config.trace_normalised:
+    if config.trace_normalized:
         guards["trace epsilon"] = 1 - eigenvalues.sum(-1) / _trace(distance) > _ACTIVE
     if config.ridge is not None:
         # The lemma's lower bound is the contribution of the ridge to the value, before the root guard.

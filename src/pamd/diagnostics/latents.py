@@ -17,7 +17,7 @@ from pamd.distances import Distance, distance
 from pamd.errors import ConfigError, ShapeError
 from pamd.exact.mdp import Array
 from pamd.ranks import rank_correlation
-from pamd.representation.denoising import denoising_factor
+from pamd.representation.meters import denoising_factor
 from pamd.training import Trained, load
 
 __all__ = ["LatentReport", "latents"]

@@ -25,7 +25,7 @@ from pamd.envs import EnvConfig
 from pamd.errors import ConfigError, ShapeError, UnknownNameError
 from pamd.initialization import Initialization
 from pamd.operators import Operator, operator
-from pamd.optimization import follow
+from pamd.optimization import ema_update
 from pamd.representation import LatentEncoder
 from pamd.schema import Count, Discount, Fraction, Positive, record
 from pamd.training import load
@@ -281,7 +281,7 @@ class _Experiment:
             optimizer.zero_grad()
             loss.backward()
             optimizer.step()
-            follow(slow, distance, settings.tau)
+            ema_update(slow, distance, settings.tau)
         return curve
 
     def _loss(

@@ -114,7 +114,7 @@ class QuadraticForm(Distance[_QuadraticT]):
         return None
 
     def matrix(self, z: Tensor, z_prime: Tensor) -> Tensor:
-        """Return G_tilde of each pair before the scale (G_bar if not trace_normalised). [P, d], [P, d] -> [P, d, d]."""
+        """Return G_tilde of each pair before the scale (G_bar if not trace_normalized). [P, d], [P, d] -> [P, d, d]."""
         z, z_prime = self._checked(z, z_prime, paired=True)
         return self._normalized(_add_ridge(self._metric(z, z_prime), self._ridge)).to(z.dtype)
 
@@ -139,13 +139,13 @@ class QuadraticForm(Distance[_QuadraticT]):
         delta = _displacement(z, z_prime)
         form = self._form(z, z_prime, delta, _no_rows(z))
         length = delta.square().sum(-1)
-        upper = self._trace * length if self.config.trace_normalised else torch.full_like(length, float("inf"))
+        upper = self._trace * length if self.config.trace_normalized else torch.full_like(length, float("inf"))
         lower = length * self._ridge / self._divisor(form.trace)
         return self._scaled(self._root(lower)), self._scaled(self._root(upper))
 
     def max_value(self, length: float) -> float:
         """Return the upper bound of lem:spectral_sandwich: that of l2 with a root guard, at trace 1 and scale 1."""
-        if not self.config.trace_normalised:
+        if not self.config.trace_normalized:
             return float("inf")
         return self.scale * float(self._root(torch.tensor(4.0 * self._trace * length**2, dtype=torch.float64)))
 
@@ -203,7 +203,7 @@ class QuadraticForm(Distance[_QuadraticT]):
 
     def _divisor(self, trace: Tensor) -> Tensor:
         """Return the divisor of G_bar: its trace divided by the desired trace, or 1 without normalization."""
-        if not self.config.trace_normalised:
+        if not self.config.trace_normalized:
             return torch.ones_like(trace)
         divisor = trace + (self.latent_dim * self._ridge + self.config.trace_epsilon)  # eq:trace_norm
         divisor = divisor if self._trace == 1 else divisor / self._trace
@@ -211,7 +211,7 @@ class QuadraticForm(Distance[_QuadraticT]):
 
     def _normalized(self, G_bar: Tensor) -> Tensor:
         c = self.config
-        if not c.trace_normalised:
+        if not c.trace_normalized:
             return G_bar
         return _normalize_trace(G_bar, c.trace_epsilon, c.trace_detached, self._trace)
 

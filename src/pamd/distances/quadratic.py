@@ -24,7 +24,7 @@ class QuadraticConfig:
     """lambda of eq:ridge. None means no ridge, as released; the lemma then has no lower bound."""
     diagonal_epsilon: NonNegative = 1e-8
     """The constant added to L's diagonal after ReHU. 0 adds nothing."""
-    trace_normalised: bool = True
+    trace_normalized: bool = True
     """Whether G_bar is divided by its trace (eq:trace_norm)."""
     trace: Positive | Literal["d"] = 1.0
     """The trace of G_tilde: 1 in the paper. "d" is the latent dimension; an isotropic form is then l2 (G_tilde = I)."""
@@ -49,10 +49,10 @@ class QuadraticConfig:
 
     def __post_init__(self) -> None:
         what = "a quadratic-form distance"
-        if self.trace_detached and not self.trace_normalised:
-            raise ConfigError(f"{what}: trace_detached requires trace_normalised; there is no trace to detach")
-        if self.trace != 1 and not self.trace_normalised:
-            raise ConfigError(f"{what}: trace={self.trace!r} requires trace_normalised; the trace is free without it")
+        if self.trace_detached and not self.trace_normalized:
+            raise ConfigError(f"{what}: trace_detached requires trace_normalized; there is no trace to detach")
+        if self.trace != 1 and not self.trace_normalized:
+            raise ConfigError(f"{what}: trace={self.trace!r} requires trace_normalized; the trace is free without it")
 
     def trace_of(self, latent_dim: int) -> float:
         """Return the trace of G_tilde as a number."""

@@ -14,9 +14,9 @@ from pamd.errors import ConfigError, ShapeError
 from pamd.initialization import Initialization, initialize
 from pamd.schema import Count, record
 
-__all__ = ["Conv", "ConvConfig", "Reads", "as_pixels"]
+__all__ = ["Conv", "ConvConfig", "ConvInput", "as_pixels"]
 
-Reads = Literal["frames", "differences"]
+ConvInput = Literal["frames", "differences"]
 """The input of the first layer: the color frames of a stack, or their differences."""
 
 
@@ -34,7 +34,7 @@ class ConvConfig:
     """Stride of each layer. The number of strides is the depth."""
     init: Initialization = "orthogonal"
     """How the weights are initialized."""
-    reads: Reads = "frames"
+    input: ConvInput = "frames"
     """"differences": the first layer reads the newest frame and the difference between each frame and the one before,
     so that motion is learned sooner."""
 
@@ -64,10 +64,10 @@ class Conv(Encoder[ConvConfig]):
                 f"encoder 'conv' reads images [C, H, W], got observations of shape {list(observation_shape)};"
                 " use encoder 'mlp' for vectors"
             )
-        if config.reads == "differences" and (observation_shape[0] % _COLORS or observation_shape[0] == _COLORS):
+        if config.input == "differences" and (observation_shape[0] % _COLORS or observation_shape[0] == _COLORS):
             raise ShapeError(
-                "encoder 'conv' with reads=differences requires a stack of color frames [3k, H, W] with k >= 2,"
-                f" got {list(observation_shape)}; set encoder.reads=frames"
+                "encoder 'conv' with input=differences requires a stack of color frames [3k, H, W] with k >= 2,"
+                f" got {list(observation_shape)}; set encoder.input=frames"
             )
         for side in observation_shape[1:]:
             if (sides := _sides(side, config.strides))[-1] < 1:
@@ -78,7 +78,7 @@ class Conv(Encoder[ConvConfig]):
     def __init__(self, config: ConvConfig, observation_shape: tuple[int, ...], latent_dim: int) -> None:
         super().__init__(config, observation_shape, latent_dim)
         channels, height, width = observation_shape
-        self.strides, self.reads = config.strides, config.reads
+        self.strides, self.input = config.strides, config.input
         inputs = (channels, *itertools.repeat(config.filters, len(config.strides) - 1))
         self.layers = nn.ModuleList(
             nn.Conv2d(n, config.filters, kernel_size=3, stride=stride)
@@ -111,7 +111,7 @@ class Conv(Encoder[ConvConfig]):
         layers = [layer for layer in self.layers if isinstance(layer, nn.Conv2d)]
         weights = [layer.weight for layer in layers]
         biases = [layer.bias for layer in layers if layer.bias is not None]
-        if self.reads == "differences":
+        if self.input == "differences":
             weights[0], biases[0] = _reading_frames(weights[0], biases[0])
         return weights, biases
 

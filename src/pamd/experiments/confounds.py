@@ -10,8 +10,8 @@ from pamd.experiments.base import Arm, Experiment, add
 __all__ = ["EXPERIMENT"]
 
 _TASK, _DECISIONS = "cheetah_run", 1_000_000
-_ALL_PAIRS = ("method.objective.pairing=all",)
-_SMALL_REWARD = ("method.operator.options.c_R=1-gamma",)
+_ALL_PAIRS = ("method.metric.pairing=all",)
+_SMALL_REWARD = ("method.metric.operator.options.c_R=1-gamma",)
 
 
 def _arm(method: str, variant: str = "", settings: tuple[str, ...] = (), schedule: str = "joint") -> Arm:

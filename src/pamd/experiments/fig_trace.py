@@ -9,7 +9,7 @@ __all__ = ["EXPERIMENT"]
 
 
 def _panel(task: str, pipeline: str, decisions: int) -> tuple[Arm, ...]:
-    off = ("method.distance.options.trace_normalised=false",)
+    off = ("method.metric.distance.options.trace_normalized=false",)
     return (
         Arm(task, pipeline, decisions),
         Arm(task, f"{pipeline}+pamd", decisions),

@@ -27,7 +27,7 @@ def check_representation(who: str, representation: Representation) -> None:
     if not isinstance(representation, Representation):
         raise ConfigError(f"{who} requires a pamd.Representation, got {type(representation).__name__}")
     method = representation.method
-    if method.distance is None and method.transition == "none":
+    if not method.terms:
         raise ConfigError(f"{who}: method {method.name!r} has no loss to add; use a method such as 'simsr+pamd'")
     absent = sorted(method.operator_needs & {"value", "action_value", "z_window"})
     if absent and method.operator is not None:

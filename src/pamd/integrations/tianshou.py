@@ -73,7 +73,7 @@ class MetricOffPolicyWrapper(OffPolicyWrapperAlgorithm):
     """An off-policy algorithm whose encoder is also trained by the losses of a representation.
 
     After every update of the wrapped algorithm, `optim` updates the encoder and the representation's own networks with
-    the representation's loss on the same batch. Then the slow copies are updated.
+    the representation's loss on the same batch. Then the target copies are updated.
 
     Args:
         wrapped_algorithm: an off-policy algorithm whose networks use the encoder through `LatentNet`.
@@ -117,7 +117,7 @@ class MetricOffPolicyWrapper(OffPolicyWrapperAlgorithm):
             generator=self.generator,
         )
         self.optim.step(losses.total)
-        rep.follow()
+        rep.update_targets()
         return MetricTrainingStats(original_stats, {name: float(value) for name, value in losses.metrics.items()})
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,9 +11,9 @@ from torch import Tensor, nn
 
 from pamd.errors import ConfigError, ShapeError
 from pamd.integrations.requirements import check_representation, require_library
-from pamd.representation import CachedLatents, Losses, Representation
-from pamd.representation.latents import Which
-from pamd.types import Extras
+from pamd.latents import Copy, Observation
+from pamd.representation import Losses, Representation
+from pamd.types import OperatorInputs
 
 require_library(__name__, "torchrl", (0, 14), "torchrl")
 
@@ -24,6 +24,7 @@ from torchrl.objectives import LossModule  # noqa: E402
 __all__ = ["MetricLoss"]
 
 _TERMS = ("metric", "transition", "reward")
+"""The terms whose losses are always returned, 0 if the method does not have them. Others are added to them."""
 _PADDING = ("collector", "mask")
 """The key of TorchRL's padding mask, which is True for rows that are not padding."""
 
@@ -33,7 +34,7 @@ class MetricLoss(LossModule):
 
     `encode` writes the latents that the networks of other losses read, so that the encoder runs once. `forward` returns
     the weighted "loss_metric", "loss_transition" and "loss_reward" (0 if the method has no such term), and detached
-    scalars for logging. Call `follow` once after every update.
+    scalars for logging. Call `update_targets` once after every update.
 
     Args:
         representation: the representation, which owns the encoder. No network of another loss may contain the encoder.
@@ -89,11 +90,9 @@ class MetricLoss(LossModule):
         The latents of next states come from the "ema" copy of the encoder if the representation has one.
         """
         keys, rep, flat = self.tensor_keys, self.representation, tensordict.reshape(-1)
-        rep.encoder.observe(self._reward(flat))
-        slow = rep.encoder if self._which_next == "online" else rep.slow_encoders["ema"]
-        with torch.no_grad():
-            z_next: Tensor = slow(self._get(flat, _next(keys.observation)))
-        z = rep.encode(self._get(flat, keys.observation))
+        obs, next_obs = (self._get(flat, key) for key in (keys.observation, _next(keys.observation)))
+        latents = rep.batch_latents(obs, self._action(flat), self._reward(flat), next_obs)
+        z, z_next = latents.z, latents.latent("next_obs", self._next_copy)
         written = tensordict.copy()
         written.set(keys.latent, z.unflatten(0, tensordict.batch_size))
         written.set(_next(keys.latent), z_next.unflatten(0, tensordict.batch_size))
@@ -112,39 +111,50 @@ class MetricLoss(LossModule):
             flat = flat[valid.reshape(-1)]
         losses = self._losses(flat)
         zero = losses.total.new_zeros(())
-        values = {f"loss_{term}": losses[term].value if term in losses else zero for term in _TERMS}
+        values = {f"loss_{term}": zero for term in _TERMS}
+        values |= {f"loss_{term}": loss.value for term, loss in losses.items()}
         return TensorDict({**losses.metrics, **values})
 
+    def update_targets(self) -> None:
+        """Update the target copies of the representation. Call this once after every update."""
+        self.representation.update_targets()
+
     def follow(self) -> None:
-        """Update the slow copies of the representation. Call this once after every update."""
+        """Call `update_targets`, which is the new name."""
         self.representation.follow()
 
     def _losses(self, batch: TensorDictBase) -> Losses:
-        keys, rep = self.tensor_keys, self.representation
-        obs, next_obs = self._get(batch, keys.observation), self._get(batch, _next(keys.observation))
-        reward = self._reward(batch)
+        keys, rep, reward = self.tensor_keys, self.representation, self._reward(batch)
+        obs, next_obs = (self._get(batch, key) for key in (keys.observation, _next(keys.observation)))
         not_done = 1 - self._get(batch, _next(keys.terminated)).reshape(len(obs)).to(reward.dtype)
-        action, latents = self._action(batch), self._latents(batch, obs, next_obs)
-        rep.encoder.observe(reward)
-        terms = rep.model_losses(latents, action, reward, self.generator)
-        terms |= rep.metric_losses(latents, action, reward, self.generator, Extras(not_done=not_done))
-        return Losses(terms)
+        latents = rep.batch_latents(
+            obs,
+            self._action(batch),
+            reward,
+            next_obs,
+            generator=self.generator,
+            inputs=OperatorInputs(not_done=not_done),
+            known=self._known(batch),
+        )
+        return rep.losses_of(latents)
 
-    def _latents(self, batch: TensorDictBase, obs: Tensor, next_obs: Tensor) -> CachedLatents | _Encoded:
+    def _known(self, batch: TensorDictBase) -> dict[tuple[Observation, Copy], Tensor]:
+        """Return the latents that `encode` has written."""
         keys = self.tensor_keys
         z, z_next = (batch.get(key, None) for key in (keys.latent, _next(keys.latent)))
         if z is None:
-            return self.representation.cache(obs, next_obs)
+            return {}
         if torch.is_grad_enabled() and not z.requires_grad:
             raise ConfigError(
                 f"{keys.latent!r} has no gradient, so the losses would not train the encoder; pass what"
                 " MetricLoss.encode returned, not detached, with gradients on"
             )
-        return _Encoded(self.representation.cache(obs, next_obs, z=z), self._which_next, z_next)
+        known: dict[tuple[Observation, Copy], Tensor] = {("obs", "online"): z}
+        return known if z_next is None else {**known, ("next_obs", self._next_copy): z_next.detach()}
 
     @property
-    def _which_next(self) -> Which:
-        return "ema" if "ema" in self.representation.slow_encoders else "online"
+    def _next_copy(self) -> Copy:
+        return "ema" if "ema" in self.representation.target_encoders else "online"
 
     def _reward(self, batch: TensorDictBase) -> Tensor:
         """Return the rewards [B] of a flat batch."""
@@ -166,30 +176,6 @@ class MetricLoss(LossModule):
             known = ", ".join(sorted(str(known) for known in batch.keys(True, True)))
             raise ConfigError(f"the TensorDict has no {key!r}; name the key with set_keys. Its keys: {known}")
         return value
-
-
-class _Encoded:
-    """Latents of a batch whose next states are already encoded by the copy `which`."""
-
-    def __init__(self, cached: CachedLatents, which: Which, z_next: Tensor | None) -> None:
-        self._cached, self._which, self._z_next = cached, which, z_next
-
-    @property
-    def z(self) -> Tensor:
-        return self._cached.z
-
-    def fixed_z(self, which: Which) -> Tensor:
-        return self._cached.fixed_z(which)
-
-    def z_next(self, which: Which) -> Tensor:
-        known = self._z_next if which == self._which else None
-        return self._cached.z_next(which) if known is None else known.detach()
-
-    def z_window(self, which: Which) -> Tensor:
-        return self._cached.z_window(which)
-
-    def once(self, name: str, compute: Callable[[], Any]) -> Any:
-        return self._cached.once(name, compute)
 
 
 def _next(key: Any) -> tuple[Any, ...]:

@@ -12,7 +12,7 @@ from torch.nn import functional as F
 from pamd.initialization import initialize
 from pamd.learners.perceptron import perceptron
 from pamd.methods import LatentSpace
-from pamd.representation.latent_space import Normalize
+from pamd.representation.encoder import Normalize
 from pamd.rng import normal_like
 
 __all__ = ["LogProb", "PolicyNetwork", "Sampled", "squashed_gaussian"]

@@ -11,9 +11,10 @@ import torch
 from torch import Tensor, nn
 
 from pamd.augmentations import AUGMENTATIONS
+from pamd.latents import BatchLatents
 from pamd.methods import LatentSpace
 from pamd.registry import Registry
-from pamd.representation import CachedLatents, LatentEncoder
+from pamd.representation import LatentEncoder
 from pamd.schema import Count, Discount, Part, Positive, record
 from pamd.types import Batch, Loss
 
@@ -91,8 +92,8 @@ class Learner(nn.Module, ABC, Generic[ConfigT]):
     Config: ClassVar[type[Any]]
     latent_space: ClassVar[LatentSpace] = "layernorm"
     """The latent space if the method does not set one (method "none")."""
-    slow_encoder: ClassVar[bool] = False
-    """Whether `critic_loss` reads the slow copy of the encoder."""
+    target_encoder: ClassVar[bool] = False
+    """Whether `critic_loss` reads the "ema" copy of the encoder."""
 
     def __init__(self, config: ConfigT, encoder: LatentEncoder, action_dim: int) -> None:
         super().__init__()
@@ -101,7 +102,7 @@ class Learner(nn.Module, ABC, Generic[ConfigT]):
 
     @abstractmethod
     def make_optimizers(self) -> dict[str, torch.optim.Optimizer]:
-        """Return the optimizers that `improve` steps, by name. Called once, after the networks are on their device."""
+        """Return the optimizers that `update_policy` steps, by name. The networks are already on their device."""
 
     @abstractmethod
     def critic_parameters(self) -> Iterable[nn.Parameter]:
@@ -120,16 +121,16 @@ class Learner(nn.Module, ABC, Generic[ConfigT]):
         raise NotImplementedError(f"learner {type(self).__name__} has no action values")
 
     @abstractmethod
-    def critic_loss(self, batch: Batch, latents: CachedLatents, step: Step, generator: torch.Generator) -> Loss:
+    def critic_loss(self, batch: Batch, latents: BatchLatents, step: Step, generator: torch.Generator) -> Loss:
         """Return the critic's loss on `latents.z`. Its gradient reaches the encoder."""
 
     @abstractmethod
-    def improve(self, latents: CachedLatents, step: Step, generator: torch.Generator) -> list[Loss]:
-        """Improve the policy on the current latents. Return the losses of the steps that were made."""
+    def update_policy(self, latents: BatchLatents, step: Step, generator: torch.Generator) -> list[Loss]:
+        """Update the policy on the current latents. Return the losses of the steps that were made."""
 
     @abstractmethod
-    def follow(self, step: Step) -> None:
-        """Update the slow copies."""
+    def update_targets(self, step: Step) -> None:
+        """Update the target networks."""
 
 
 LEARNERS: Registry[type[Learner[Any]]] = Registry("learner", "pamd.learners", with_config=True)

@@ -26,7 +26,7 @@ class Critic(nn.Module):
         joined = torch.cat([z, action], dim=-1)
         return self.q1(joined).squeeze(-1), self.q2(joined).squeeze(-1)
 
-    def lower(self, z: Tensor, action: Tensor) -> Tensor:
+    def min_q(self, z: Tensor, action: Tensor) -> Tensor:
         """Return the smaller of the two values: z [B, d], action [B, A] -> [B]."""
         return torch.minimum(*self(z, action))
 

@@ -8,13 +8,14 @@ from dataclasses import field
 import torch
 from torch import Tensor, nn
 
+from pamd.latents import BatchLatents
 from pamd.learners.actor import PolicyNetwork
 from pamd.learners.base import LEARNERS, AugmentationPart, Learner, LearnerConfig, Step
 from pamd.learners.critic import Critic, critic_loss
 from pamd.learners.returns import bootstrapped
 from pamd.methods import LatentSpace
-from pamd.optimization import adam, descend, follow, slow_copy
-from pamd.representation import CachedLatents, LatentEncoder
+from pamd.optimization import adam, ema_update, optimizer_step, target_copy
+from pamd.representation import LatentEncoder
 from pamd.rng import normal_like
 from pamd.schema import Count, Fraction, NonNegative, Positive, record
 from pamd.types import Batch, Loss
@@ -45,7 +46,7 @@ class DrqV2Config(LearnerConfig):
     hidden: Count = 1024
     """Units of each hidden layer of the actor and the critic."""
     critic_tau: Fraction = 0.01
-    """Rate at which the target critic follows the critic."""
+    """Rate at which the target critic moves toward the critic."""
     noise: tuple[NonNegative, NonNegative] = (1.0, 0.1)
     """Initial and final standard deviation of the exploration noise."""
     noise_decisions: Count = 100_000
@@ -56,7 +57,7 @@ class DrqV2Config(LearnerConfig):
 
 @LEARNERS.register("drqv2")
 class DrqV2(Learner[DrqV2Config]):
-    """The target critic reads the online trunk's features through a slow copy of the head."""
+    """The target critic reads the online trunk's features through a target copy of the head."""
 
     Config = DrqV2Config
     latent_space: LatentSpace = "tanh"  # type: ignore[misc]
@@ -66,10 +67,10 @@ class DrqV2(Learner[DrqV2Config]):
         d, space = encoder.latent_dim, encoder.space.space
         self.critic = Critic(d, action_dim, config.hidden, config.layer_norm)
         self.actor = PolicyNetwork(encoder.feature_dim, d, space, config.hidden, action_dim, config.layer_norm)
-        self.target_critic = slow_copy(self.critic)
+        self.target_critic = target_copy(self.critic)
         # A tuple, so that the encoder is not a submodule of this module: the representation owns it.
         self._head_of = (encoder,)
-        self.target_head = slow_copy(encoder.head_modules())
+        self.target_head = target_copy(encoder.head_modules())
 
     def make_optimizers(self) -> dict[str, torch.optim.Optimizer]:
         return {"actor": adam(self.actor.parameters(), self.config.learning_rate)}
@@ -89,30 +90,33 @@ class DrqV2(Learner[DrqV2Config]):
         return (action + self.noise_at(step) * normal_like(action, generator)).clamp(-1, 1)
 
     def value(self, features: Tensor, z: Tensor) -> Tensor:
-        return self.critic.lower(z, torch.tanh(self.actor(features)))
+        return self.critic.min_q(z, torch.tanh(self.actor(features)))
 
     def action_value(self, z: Tensor, action: Tensor) -> Tensor:
-        return self.critic.lower(z, action)
+        return self.critic.min_q(z, action)
 
-    def critic_loss(self, batch: Batch, latents: CachedLatents, step: Step, generator: torch.Generator) -> Loss:
+    def critic_loss(self, batch: Batch, latents: BatchLatents, step: Step, generator: torch.Generator) -> Loss:
         with torch.no_grad():
-            features = latents.return_features
+            features = latents.features(latents.return_of)
             action = self._smoothed(features, step, generator)
-            value = self.target_critic.lower(self.target_head(features), action)
+            value = self.target_critic.min_q(self.target_head(features), action)
             target = bootstrapped(batch, value, self.config.gamma)
         return critic_loss(self.critic, latents.z, batch.action, target)
 
-    def improve(self, latents: CachedLatents, step: Step, generator: torch.Generator) -> list[Loss]:
-        action = self._smoothed(latents.fixed_features, step, generator)
-        loss = -self.critic.lower(latents.actor_z, action).mean()
+    def update_policy(self, latents: BatchLatents, step: Step, generator: torch.Generator) -> list[Loss]:
+        features = latents.features()
+        with torch.no_grad():  # the policy's gradient stops at the features
+            z = latents.encoder.head(features)
+        action = self._smoothed(features, step, generator)
+        loss = -self.critic.min_q(z, action).mean()
         actor = Loss(loss, {"actor_loss": loss.detach(), "noise": loss.new_tensor(self.noise_at(step))})
-        descend([actor], [self.optimizers["actor"]])
+        optimizer_step([actor], [self.optimizers["actor"]])
         return [actor]
 
-    def follow(self, step: Step) -> None:
+    def update_targets(self, step: Step) -> None:
         (encoder,) = self._head_of
-        follow(self.target_critic, self.critic, self.config.critic_tau)
-        follow(self.target_head, encoder.head_modules(), self.config.critic_tau)
+        ema_update(self.target_critic, self.critic, self.config.critic_tau)
+        ema_update(self.target_head, encoder.head_modules(), self.config.critic_tau)
 
     def _smoothed(self, features: Tensor, step: Step, generator: torch.Generator) -> Tensor:
         """Return the policy's action [B, A] with clipped noise. The gradient passes through the clamp to [-1, 1]."""

@@ -7,12 +7,13 @@ from collections.abc import Iterable
 import torch
 from torch import Tensor, nn
 
+from pamd.latents import BatchLatents
 from pamd.learners.actor import LogProb, PolicyNetwork, Sampled, squashed_gaussian
 from pamd.learners.base import LEARNERS, Learner, LearnerConfig, Step
 from pamd.learners.critic import Critic, critic_loss
 from pamd.learners.returns import bootstrapped
-from pamd.optimization import adam, descend, follow, slow_copy
-from pamd.representation import CachedLatents, LatentEncoder
+from pamd.optimization import adam, ema_update, optimizer_step, target_copy
+from pamd.representation import LatentEncoder
 from pamd.schema import Count, Discount, Fraction, Index, Positive, record
 from pamd.types import Batch, Loss
 
@@ -26,13 +27,13 @@ class SacConfig(LearnerConfig):
     hidden: Count = 256
     """Units of each hidden layer of the actor and the critic."""
     critic_tau: Fraction = 0.005
-    """Rate at which the target critic follows the critic."""
+    """Rate at which the target critic moves toward the critic."""
     actor_every: Count = 2
     """Updates between two steps of the actor and the temperature."""
-    follow_every: Count = 2
+    targets_every: Count = 2
     """Updates between two steps of the target critic."""
     schedule_offset: Index = 0
-    """Added to the update count before the comparison with `actor_every` and `follow_every`."""
+    """Added to the update count before the comparison with `actor_every` and `targets_every`."""
     log_prob: LogProb = "exact"
     """How the log-probability of a squashed action is computed."""
     temperature: Positive = 0.1
@@ -49,10 +50,10 @@ class SacConfig(LearnerConfig):
 
 @LEARNERS.register("sac")
 class Sac(Learner[SacConfig]):
-    """The target critic reads the slow encoder. The actor and the critic share the encoder's trunk."""
+    """The target critic reads the encoder's "ema" copy. The actor and the critic share the encoder's trunk."""
 
     Config = SacConfig
-    slow_encoder = True
+    target_encoder = True
 
     def __init__(self, config: SacConfig, encoder: LatentEncoder, action_dim: int) -> None:
         super().__init__(config, encoder, action_dim)
@@ -60,7 +61,7 @@ class Sac(Learner[SacConfig]):
         self.critic = Critic(d, action_dim, config.hidden, config.layer_norm)
         self.actor = PolicyNetwork(encoder.feature_dim, d, space, config.hidden, 2 * action_dim, config.layer_norm)
         self.log_temperature = nn.Parameter(torch.tensor(config.temperature).log())
-        self.target_critic = slow_copy(self.critic)
+        self.target_critic = target_copy(self.critic)
 
     def make_optimizers(self) -> dict[str, torch.optim.Optimizer]:
         config = self.config
@@ -77,31 +78,37 @@ class Sac(Learner[SacConfig]):
         return self._sample(features, generator).action if explore else self._mode(features)
 
     def value(self, features: Tensor, z: Tensor) -> Tensor:
-        return self.critic.lower(z, self._mode(features))
+        return self.critic.min_q(z, self._mode(features))
 
     def action_value(self, z: Tensor, action: Tensor) -> Tensor:
-        return self.critic.lower(z, action)
+        return self.critic.min_q(z, action)
 
-    def critic_loss(self, batch: Batch, latents: CachedLatents, step: Step, generator: torch.Generator) -> Loss:
+    def critic_loss(self, batch: Batch, latents: BatchLatents, step: Step, generator: torch.Generator) -> Loss:
         with torch.no_grad():
-            action, log_prob, _ = self._sample(latents.return_features, generator)
-            value = self.target_critic.lower(latents.return_z("ema"), action) - self.log_temperature.exp() * log_prob
+            action, log_prob, _ = self._sample(latents.features(latents.return_of), generator)
+            value = (
+                self.target_critic.min_q(latents.latent(latents.return_of, "ema"), action)
+                - self.log_temperature.exp() * log_prob
+            )
             target = bootstrapped(batch, value, self.config.gamma)
         return critic_loss(self.critic, latents.z, batch.action, target)
 
-    def improve(self, latents: CachedLatents, step: Step, generator: torch.Generator) -> list[Loss]:
+    def update_policy(self, latents: BatchLatents, step: Step, generator: torch.Generator) -> list[Loss]:
         if not self.config.due(self.config.actor_every, step.updates):
             return []
-        actor, log_prob = self.actor_loss(latents.fixed_features, latents.actor_z, generator)
+        features = latents.features()
+        with torch.no_grad():  # the policy's gradient stops at the features
+            z = latents.encoder.head(features)
+        actor, log_prob = self.actor_loss(features, z, generator)
         temperature = self.temperature_loss(log_prob)
         # Neither loss has a gradient for the other's parameters, so one backward pass serves both.
-        descend([actor, temperature], [self.optimizers["actor"], self.optimizers["temperature"]])
+        optimizer_step([actor, temperature], [self.optimizers["actor"], self.optimizers["temperature"]])
         return [actor, temperature]
 
     def actor_loss(self, features: Tensor, z: Tensor, generator: torch.Generator) -> tuple[Loss, Tensor]:
         """Return alpha log pi(a|s) - min Q(s, a), and log pi [B]. features [B, F] and z [B, d] carry no gradient."""
         action, log_prob, log_std = self._sample(features, generator)
-        loss = (self.log_temperature.exp().detach() * log_prob - self.critic.lower(z, action)).mean()
+        loss = (self.log_temperature.exp().detach() * log_prob - self.critic.min_q(z, action)).mean()
         entropy = -log_prob.detach().mean()
         metrics = {"actor_loss": loss.detach(), "entropy": entropy, "log_std": log_std.detach().mean()}
         return Loss(loss, metrics), log_prob.detach()
@@ -120,6 +127,6 @@ class Sac(Learner[SacConfig]):
         """Return the policy's mode: [B, F] -> [B, A]."""
         return torch.tanh(self.actor(features).chunk(2, dim=-1)[0])
 
-    def follow(self, step: Step) -> None:
-        if self.config.due(self.config.follow_every, step.updates):
-            follow(self.target_critic, self.critic, self.config.critic_tau)
+    def update_targets(self, step: Step) -> None:
+        if self.config.due(self.config.targets_every, step.updates):
+            ema_update(self.target_critic, self.critic, self.config.critic_tau)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from pamd.methods.pipelines import PIPELINES, Fidelity, method, names, side
-from pamd.methods.record import BallRadius, DistancePart, LatentSpace, Method, OperatorPart
+from pamd.methods.record import BallRadius, LatentSpace, Method, TargetCopies
+from pamd.terms import DistancePart, OperatorPart
 
 __all__ = [
     "PIPELINES",
@@ -13,6 +14,7 @@ __all__ = [
     "LatentSpace",
     "Method",
     "OperatorPart",
+    "TargetCopies",
     "method",
     "names",
     "side",

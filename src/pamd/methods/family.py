@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import dataclasses
 
-from pamd.config import Part
 from pamd.errors import ConfigError
 from pamd.methods.pipelines import PIPELINES, Fidelity, method, names
 from pamd.methods.record import Method
+from pamd.schema import Part
 from pamd.table import Table
 
 __all__ = ["COLUMNS", "family"]
@@ -38,7 +38,7 @@ def _row(name: str, fidelity: Fidelity) -> list[str | None]:
         made.distance.name if made.distance else None,
         _target(made.operator) if made.operator else None,
         made.latent_space,
-        None if made.transition == "none" else made.transition,
+        None if (transition := made.term("transition")) is None else transition.kind,
         _reward_head(made),
         cites + ("; PAMD" if "+pamd" in name else ""),
     ]
@@ -54,6 +54,6 @@ def _target(operator: Part) -> str:
 
 
 def _reward_head(made: Method) -> str | None:
-    if made.state_reward:
+    if made.term("state-reward") is not None:
         return "of the state"
-    return "of the predicted next latent" if made.reward_decoder else None
+    return None if made.term("reward") is None else "of the predicted next latent"

@@ -8,16 +8,16 @@ comparator.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal, NamedTuple
 
 import torch
 
-from pamd.config import override
 from pamd.distances import DISTANCES
 from pamd.errors import ConfigError, UnknownNameError
-from pamd.methods.record import DistancePart, Method, OperatorPart
-from pamd.objective import Objective
+from pamd.methods.record import Method, TargetCopies
+from pamd.settings import override
+from pamd.terms import TERMS, DistancePart, MetricConfig, OperatorPart, TermPart
 
 __all__ = ["LIST_METHODS", "PIPELINES", "STEP_OFFSET", "Fidelity", "Side", "method", "names", "side"]
 
@@ -41,66 +41,66 @@ class Pipeline(NamedTuple):
     """The source of the method."""
 
 
-def _dbc_side(fidelity: Fidelity, **fields: Any) -> Method:
-    """Build a method with the settings of the DBC side: LayerNorm latents, reward decoder, half the metric loss.
+def _transition(kind: str, **options: Any) -> TermPart:
+    return TermPart("transition", {"kind": kind, **options})
+
+
+def _metric(distance: DistancePart, operator: OperatorPart, **options: Any) -> TermPart:
+    return TermPart("metric", MetricConfig(distance=distance, operator=operator, **options))
+
+
+def _dbc_models(fidelity: Fidelity, kind: str | None, *, reward: bool = True) -> tuple[TermPart, ...]:
+    """Return the latent model and the reward decoder of the DBC side.
 
     The paper does not say how sigma is bounded or how the models are initialized. Both follow the released code.
     """
-    released = fidelity == "released"
-    common: dict[str, Any] = {
-        "fidelity": fidelity,
-        "objective": Objective(weight=0.5),
-        "target_encoder": "online" if released else "ema",
-        "transition_std": "sigmoid",
-        "model_init": "pytorch",
-        "reward_decoder": True,
-        "weight_decay": 0.0 if released else 1e-7,
-    }
-    return Method(**{**common, **fields})
+    if kind is None:
+        return ()
+    options = {"init": "pytorch", "weight_decay": 0.0 if fidelity == "released" else 1e-7}
+    model = _transition(kind, std="sigmoid", **options)
+    return (model, TermPart("reward", options)) if reward else (model,)
 
 
-def _independent_side(fidelity: Fidelity, **fields: Any) -> Method:
-    """Build a method with the settings of the MICo/SimSR side."""
+def _dbc_metric(fidelity: Fidelity, distance: str, operator: str, **options: Any) -> TermPart:
+    """Return the metric of the DBC side: half the loss, and at `released` no target copy and a Huber reward gap."""
     released = fidelity == "released"
-    common: dict[str, Any] = {
-        "fidelity": fidelity,
-        "encoder_tau": 0.05 if released else 0.005,
-        "follow_offset": STEP_OFFSET if released else 0,
-    }
-    return Method(**{**common, **fields})
+    gap = {"reward_gap": "smooth-l1" if released else "abs"}
+    target = "online" if released else "ema"
+    return _metric(
+        DistancePart(distance), OperatorPart(operator, {**gap, **options}), weight=0.5, target_encoder=target
+    )
+
+
+def _independent_targets(fidelity: Fidelity, **fields: Any) -> TargetCopies:
+    """Return the target copies of the MICo/SimSR side."""
+    released = fidelity == "released"
+    return TargetCopies(tau=0.05 if released else 0.005, offset=STEP_OFFSET if released else 0, **fields)
 
 
 def _none(fidelity: Fidelity) -> Method:
-    return _dbc_side(fidelity, name="none", reward_decoder=False)
+    return Method("none", fidelity)
+
+
+def _zp(fidelity: Fidelity) -> Method:
+    """Build self-prediction alone: `deepmdp` without its reward decoder."""
+    return Method("zp", fidelity, terms=_dbc_models(fidelity, "deterministic", reward=False))
 
 
 def _deepmdp(fidelity: Fidelity) -> Method:
-    return _dbc_side(fidelity, name="deepmdp", transition="deterministic")
+    return Method("deepmdp", fidelity, terms=_dbc_models(fidelity, "deterministic"))
 
 
 def _dbc(fidelity: Fidelity) -> Method:
-    if fidelity == "released":
-        comparator, options = "coordinate", {"reading": "coordinate", "reward_gap": "smooth-l1"}
-    else:
-        comparator, options = "l1", {"reading": "norm", "reward_gap": "abs"}
-    return _dbc_side(
-        fidelity,
-        name="dbc",
-        distance=DistancePart(comparator),
-        operator=OperatorPart("bisimulation", options),
-        transition="gaussian",
-    )
+    released = fidelity == "released"
+    distance = "coordinate" if released else "l1"
+    metric = _dbc_metric(fidelity, distance, "bisimulation", per_coordinate=released)
+    return Method("dbc", fidelity, terms=(*_dbc_models(fidelity, "gaussian"), metric))
 
 
 def _dbc_det(fidelity: Fidelity) -> Method:
-    released = fidelity == "released"
-    return _dbc_side(
-        fidelity,
-        name="dbc-det",
-        distance=DistancePart("coordinate" if released else "l1"),
-        operator=OperatorPart("bisimulation-det", {"reward_gap": "smooth-l1" if released else "abs"}),
-        transition="deterministic",
-    )
+    distance = "coordinate" if fidelity == "released" else "l1"
+    metric = _dbc_metric(fidelity, distance, "bisimulation-det")
+    return Method("dbc-det", fidelity, terms=(*_dbc_models(fidelity, "deterministic"), metric))
 
 
 def _dbc_unit(fidelity: Fidelity) -> Method:
@@ -108,75 +108,52 @@ def _dbc_unit(fidelity: Fidelity) -> Method:
 
     A trace-normalized distance can reach such targets. docs/evidence.md compares this method with `dbc-det`.
     """
-    made = _dbc_det(fidelity)
-    assert made.operator is not None
-    options = dataclasses.replace(made.operator.options, c_R="1-gamma")
-    return dataclasses.replace(made, name="dbc-unit", operator=dataclasses.replace(made.operator, options=options))
-
-
-def _mico(fidelity: Fidelity) -> Method:
-    return _independent_side(
-        fidelity,
-        name="mico",
-        distance=DistancePart("mico"),
-        operator=OperatorPart("independent", {"next_latents": "replay"}),
-        objective=Objective(right="target", regression="smooth-l1", weight=1e-5),
-        target_encoder="periodic",
-        target_offset=1001 if fidelity == "released" else 1000,
-        metric_in="critic",
-        critic_weight=1 - 1e-5,
-    )
-
-
-def _simsr(fidelity: Fidelity) -> Method:
-    released = fidelity == "released"
-    return _independent_side(
-        fidelity,
-        name="simsr",
-        distance=DistancePart("cosine", {"normalised": not released}),
-        operator=OperatorPart("independent", {"next_latents": "model"}),
-        # The paper pairs states by one permutation. Released SimSR uses all B x B pairs.
-        objective=Objective(
-            pairing="all" if released else "permutation", regression="smooth-l1" if released else "mse"
-        ),
-        latent_space="sphere",
-        transition="ensemble",
-    )
-
-
-def _zp(fidelity: Fidelity) -> Method:
-    """Build self-prediction alone: `deepmdp` without its reward decoder."""
-    return _dbc_side(fidelity, name="zp", transition="deterministic", reward_decoder=False)
+    distance = "coordinate" if fidelity == "released" else "l1"
+    metric = _dbc_metric(fidelity, distance, "bisimulation-det", c_R="1-gamma")
+    return Method("dbc-unit", fidelity, terms=(*_dbc_models(fidelity, "deterministic"), metric))
 
 
 def _dbc_normed(fidelity: Fidelity) -> Method:
     """Build `dbc` in a ball that can hold its targets. The ball, the comparator and W2's ground metric all use l2."""
-    gap = "smooth-l1" if fidelity == "released" else "abs"
-    return _dbc_side(
-        fidelity,
-        name="dbc-normed",
-        distance=DistancePart("l2"),
-        operator=OperatorPart("bisimulation", {"reading": "norm", "reward_gap": gap}),
-        latent_space="ball",
-        transition="gaussian",
+    metric = _dbc_metric(fidelity, "l2", "bisimulation")
+    return Method("dbc-normed", fidelity, latent_space="ball", terms=(*_dbc_models(fidelity, "gaussian"), metric))
+
+
+def _mico(fidelity: Fidelity) -> Method:
+    metric = _metric(
+        DistancePart("mico"),
+        OperatorPart("independent", {"next_latents": "replay"}),
+        right="target",
+        regression="smooth-l1",
+        weight=1e-5,
+        target_encoder="periodic",
+        in_step="critic",
     )
+    targets = _independent_targets(fidelity, period_offset=1001 if fidelity == "released" else 1000)
+    return Method("mico", fidelity, targets=targets, critic_weight=1 - 1e-5, terms=(metric,))
+
+
+def _simsr(fidelity: Fidelity) -> Method:
+    released = fidelity == "released"
+    metric = _metric(
+        DistancePart("cosine", {"normalized": not released}),
+        OperatorPart("independent", {"next_latents": "model"}),
+        # The paper pairs states by one permutation. Released SimSR uses all B x B pairs.
+        pairing="all" if released else "permutation",
+        regression="smooth-l1" if released else "mse",
+    )
+    targets = _independent_targets(fidelity)
+    return Method("simsr", fidelity, latent_space="sphere", targets=targets, terms=(_transition("ensemble"), metric))
 
 
 def _rap(fidelity: Fidelity) -> Method:
-    return _independent_side(
-        fidelity,
-        name="rap",
-        distance=DistancePart("mico", {"beta": 1e-6}),
-        operator=OperatorPart("rap"),
-        objective=Objective(regression="smooth-l1", weight=0.5),
-        latent_dim=100,
-        transition="gaussian",
-        transition_std="sigmoid",
-        model_init="pytorch",
-        state_reward=True,
-        transition_weight=1e-4,
-        reward_weight=1e-4,
+    models = {"init": "pytorch", "weight": 1e-4}
+    terms = (
+        _transition("gaussian", std="sigmoid", **models),
+        TermPart("state-reward", models),
+        _metric(DistancePart("mico", {"beta": 1e-6}), OperatorPart("rap"), regression="smooth-l1", weight=0.5),
     )
+    return Method("rap", fidelity, latent_dim=100, targets=_independent_targets(fidelity), terms=terms)
 
 
 PIPELINES: dict[str, Pipeline] = {
@@ -196,8 +173,9 @@ PIPELINES: dict[str, Pipeline] = {
 def method(name: str, fidelity: Fidelity = "paper", *, settings: Sequence[str] = (), **fields: Any) -> Method:
     """Return the method called `name`: "pipeline" or "pipeline+distance". `fields` override fields of the record.
 
-    `settings` set the fields of its parts, by their path: "distance.hidden=64", "objective.pairing=all". They override
-    `fields`.
+    A field with the name of a term changes the options of that term: `metric={"pairing": "all"}`. None drops the term;
+    a term that the method does not have is added. `settings` do the same as text: "metric.pairing=all",
+    "metric.distance.hidden=64", "reward=null". They override `fields`.
     """
     pipeline, plus, comparator = name.partition("+")
     if pipeline not in PIPELINES:
@@ -207,13 +185,29 @@ def method(name: str, fidelity: Fidelity = "paper", *, settings: Sequence[str] =
     made = PIPELINES[pipeline].build(fidelity)
     if plus:
         made = _with_distance(made, comparator)
-    known = [f.name for f in dataclasses.fields(Method)]
-    for key in fields:
-        if key not in known:
-            raise UnknownNameError("field of a method", key, known)
     if any(setting.partition("=")[0] == "fidelity" for setting in settings):
         raise ConfigError("settings cannot change the fidelity of a method; pass fidelity='released'")
-    return override(dataclasses.replace(made, **fields), settings, f"method {name!r}")
+    return override(_with_fields(made, fields), settings, f"method {name!r}")
+
+
+def _with_fields(made: Method, fields: Mapping[str, Any]) -> Method:
+    """Return the method with other fields and options of terms, all changed at once, so that checks see the result."""
+    own = [f.name for f in dataclasses.fields(Method)]
+    terms: dict[str, Any] = {part.name: part.options for part in made.terms}
+    for key, value in fields.items():
+        term = key.replace("_", "-")
+        if key in own:
+            continue
+        if term not in TERMS.names():
+            raise UnknownNameError("field of a method", key, [*own, *TERMS.names()])
+        if value is None:
+            terms.pop(term, None)
+        elif not isinstance(value, Mapping):
+            raise ConfigError(f"method {made.name!r}: {key} must be a mapping of options or None, got {value!r}")
+        else:
+            terms[term] = dataclasses.replace(terms[term], **value) if term in terms else dict(value)
+    parts = tuple(TermPart(term, options) for term, options in terms.items())
+    return dataclasses.replace(made, terms=parts, **{key: fields[key] for key in fields if key in own})
 
 
 def side(name: str) -> Side:
@@ -237,26 +231,25 @@ def names() -> list[str]:
 def _with_distance(pipeline: Method, comparator: str) -> Method:
     """Return `pipeline` with its comparator replaced."""
     cls = DISTANCES.get(comparator)
-    if pipeline.distance is None or pipeline.operator is None:
+    metric = pipeline.metric
+    if metric is None:
         raise ConfigError(f"method {pipeline.name!r} has no distance to replace with {comparator!r}")
     _check_shapes(pipeline, comparator)
-    euclidean = pipeline.operator.name == "bisimulation"
-    if euclidean and _is_learned(comparator, pipeline.latent_dim):
-        raise ConfigError(
-            f"'{pipeline.name}+{comparator}': the W2 of Gaussians requires a Euclidean ground metric, which a learned"
-            f" distance would not replace; use 'dbc-det+{comparator}'"
-            + (" with method.latent_space=ball" if pipeline.latent_space == "ball" else "")
-        )
-    changes: dict[str, Any] = {
-        "name": f"{pipeline.name}+{comparator}",
-        "distance": DistancePart(comparator, _preset(pipeline, comparator)),
-        "objective": _objective(pipeline, comparator),
-    }
-    if euclidean:
-        reading = "coordinate" if cls.coordinate_wise else "norm"
-        options = dataclasses.replace(pipeline.operator.options, reading=reading)
-        changes["operator"] = dataclasses.replace(pipeline.operator, options=options)
-    return dataclasses.replace(pipeline, **changes)
+    changes: dict[str, Any] = {"distance": DistancePart(comparator, _preset(pipeline, comparator))}
+    if metric.operator.name == "bisimulation":
+        if _is_learned(comparator, pipeline.latent_dim):
+            raise ConfigError(
+                f"'{pipeline.name}+{comparator}': the W2 of Gaussians requires a Euclidean ground metric, which a"
+                f" learned distance would not replace; use 'dbc-det+{comparator}'"
+                + (" with method.latent_space=ball" if pipeline.latent_space == "ball" else "")
+            )
+        options = dataclasses.replace(metric.operator.options, per_coordinate=cls.coordinate_wise)
+        changes["operator"] = dataclasses.replace(metric.operator, options=options)
+    if pipeline.fidelity == "released" and metric.pairing == "all":
+        changes["pairing"] = "permutation"  # SimSR uses B x B pairs, its variants use B
+    if (pipeline.name, comparator) == ("simsr", "mlp"):
+        changes["regression"] = "smooth-l1"  # from the paper's text, only for the MLP distance
+    return dataclasses.replace(pipeline.with_term("metric", **changes), name=f"{pipeline.name}+{comparator}")
 
 
 def _check_shapes(pipeline: Method, comparator: str) -> None:
@@ -267,16 +260,6 @@ def _check_shapes(pipeline: Method, comparator: str) -> None:
             f"'{pipeline.name}+{comparator}': {pipeline.name} compares one number per pair, but {comparator!r} has one"
             f" per coordinate; use '{pipeline.name}+l1'"
         )
-
-
-def _objective(pipeline: Method, comparator: str) -> Objective:
-    """Return the pipeline's objective for this comparator, as in the paper or the released code."""
-    changes: dict[str, Any] = {}
-    if pipeline.fidelity == "released" and pipeline.objective.pairing == "all":
-        changes["pairing"] = "permutation"  # SimSR uses B x B pairs, its variants use B
-    if (pipeline.name, comparator) == ("simsr", "mlp"):
-        changes["regression"] = "smooth-l1"  # from the paper's text, only for the MLP distance
-    return dataclasses.replace(pipeline.objective, **changes)
 
 
 def _is_learned(comparator: str, latent_dim: int) -> bool:

@@ -3,44 +3,36 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
 from typing import Any, ClassVar, Generic, Literal, TypeVar
 
 import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from pamd.config import check_choice
 from pamd.distances import Distance
 from pamd.errors import ConfigError, ShapeError
 from pamd.registry import Registry
+from pamd.schema import Discount, NonNegative, record
 from pamd.types import Latents, Pairs
 
 __all__ = ["OPERATORS", "Operator", "OperatorConfig", "gap"]
 
 
-@dataclass(frozen=True)
+@record(what="operator")
 class OperatorConfig:
     """The options that every operator has."""
 
-    gamma: float = 0.99
+    gamma: Discount = 0.99
     """The discount factor."""
     reward_gap: Literal["abs", "smooth-l1"] = "abs"
     """The reward gap: |r - r'|, or its Huber loss with threshold 1."""
-    c_R: float | Literal["1-gamma"] = 1.0  # noqa: N815  The paper's symbol.
+    c_R: NonNegative | Literal["1-gamma"] = 1.0  # noqa: N815  The paper's symbol.
     """The coefficient of the reward gap. 1 in the paper; "1-gamma" keeps the fixed point within the reward range."""
-    c_T: float = 1.0  # noqa: N815
+    c_T: NonNegative = 1.0  # noqa: N815
     """The coefficient of the discrepancy of the next states, in addition to gamma."""
 
     def __post_init__(self) -> None:
-        if not 0 <= self.gamma < 1:
-            raise ConfigError(f"operator: gamma must lie in [0, 1), got {self.gamma}")
-        check_choice("an operator", "reward_gap", self.reward_gap, ("abs", "smooth-l1"))
-        if isinstance(self.c_R, str):
-            check_choice("an operator", "c_R", self.c_R, ("1-gamma",))
-        elif not 0 <= self.c_R < float("inf"):
-            raise ConfigError(f"operator: c_R must be finite and at least 0, got {self.c_R}")
-        if not (self.c_T >= 0 and self.c_T * self.gamma < 1):
+        if not self.c_T * self.gamma < 1:
             raise ConfigError(
                 "operator: gamma * c_T must lie in [0, 1), otherwise the operator is not a contraction;"
                 f" got {self.gamma} * {self.c_T}"
@@ -88,10 +80,20 @@ class Operator(ABC, Generic[OperatorConfigT]):
         `distance` measures the target side. It is the online distance or a slow copy of it. A terminated state has no
         next state, so the discrepancy of a pair counts only if `latents.not_done` is 1 for both states.
         """
+        self.check_inputs(latents)
+        return self._target(latents, pairs, distance)
+
+    def check_inputs(self, latents: Latents) -> None:
+        """Raise ShapeError if `latents` lacks an input. Inputs that are computed on first use are computed here."""
         for name in sorted(self.needs):
             if getattr(latents, name) is None:
                 raise ShapeError(f"operator {type(self).__name__} requires Latents.{name}, which is missing")
-        return self._target(latents, pairs, distance)
+
+    def compared(
+        self, value: Tensor, target: Tensor, latents: Latents, pairs: Pairs, distance: Distance[Any]
+    ) -> tuple[Tensor, Tensor]:
+        """Return the two sides of the regression. Optional hook; by default the distance's values and the target."""
+        return value, target
 
     def _target(self, latents: Latents, pairs: Pairs, distance: Distance[Any]) -> Tensor:
         """Compute `target` for checked latents. Optional hook; by default the target of one step."""

@@ -2,29 +2,24 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 
 from torch import Tensor
 
-from pamd.config import check_choice
 from pamd.distances import Distance
 from pamd.operators.base import OPERATORS, Operator, OperatorConfig
+from pamd.schema import record
 from pamd.types import Latents, Pairs
 
 __all__ = ["Bisimulation", "BisimulationConfig", "BisimulationDet"]
 
 
-@dataclass(frozen=True)
+@record
 class BisimulationConfig(OperatorConfig):
     """The options of `bisimulation`."""
 
-    reading: Literal["norm", "coordinate"] = "norm"
-    """"norm": W2 of the two diagonal Gaussians, [P]; "coordinate": one W2 per coordinate, [P, d], as released."""
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check_choice("operator 'bisimulation'", "reading", self.reading, ("norm", "coordinate"))
+    per_coordinate: bool = False
+    """False: W2 of the two diagonal Gaussians, [P]. True: one W2 per coordinate, [P, d], as released."""
 
 
 @OPERATORS.register("bisimulation")
@@ -42,7 +37,7 @@ class Bisimulation(Operator[BisimulationConfig]):
 
     @property
     def coordinate_wise(self) -> bool:
-        return self.config.reading == "coordinate"
+        return self.config.per_coordinate
 
     def _discrepancy(self, latents: Latents, pairs: Pairs, distance: Distance[Any]) -> Tensor:
         assert latents.next_mean is not None
@@ -50,7 +45,7 @@ class Bisimulation(Operator[BisimulationConfig]):
         mean = latents.next_mean[pairs.left] - latents.next_mean[pairs.right]
         std = latents.next_std[pairs.left] - latents.next_std[pairs.right]
         per_coordinate = mean.square() + std.square()
-        if self.config.reading == "coordinate":
+        if self.config.per_coordinate:
             return per_coordinate.sqrt()
         return per_coordinate.sum(-1).sqrt()
 

@@ -2,29 +2,24 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any, Literal
 
 from torch import Tensor
 
-from pamd.config import check_choice
 from pamd.distances import Distance
 from pamd.operators.base import OPERATORS, Operator, OperatorConfig
+from pamd.schema import record
 from pamd.types import Latents, Pairs
 
 __all__ = ["Independent", "IndependentConfig"]
 
 
-@dataclass(frozen=True)
+@record
 class IndependentConfig(OperatorConfig):
     """The options of `independent`."""
 
     next_latents: Literal["replay", "model"] = "replay"
     """The source of next latents: the sampled next states (MICo), or the latent model (SimSR)."""
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check_choice("operator 'independent'", "next_latents", self.next_latents, ("replay", "model"))
 
 
 @OPERATORS.register("independent")

@@ -2,33 +2,27 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any, Literal
 
 from torch import Tensor
 
-from pamd.config import check_choice
 from pamd.distances import Distance
 from pamd.operators.base import OPERATORS, Operator, OperatorConfig
+from pamd.schema import record
 from pamd.types import Latents, Pairs
 
 __all__ = ["Kernel", "KernelConfig"]
 
 
-@dataclass(frozen=True)
+@record
 class KernelConfig(OperatorConfig):
     """The options of `kernel`. The published kernel has c_R = 1 / (r_max - r_min)."""
 
     next_latents: Literal["replay", "model"] = "replay"
     """The source of next latents. One next state from replay suffices for deterministic transitions. Otherwise the
     target requires two samples of each next state, which the latent model draws."""
-    reading: Literal["squared", "root"] = "squared"
+    squared: bool = True
     """Whether the distance's values are d^2, for which the target is unbiased, or d."""
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check_choice("operator 'kernel'", "next_latents", self.next_latents, ("replay", "model"))
-        check_choice("operator 'kernel'", "reading", self.reading, ("squared", "root"))
 
 
 @OPERATORS.register("kernel")
@@ -47,7 +41,7 @@ class Kernel(Operator[KernelConfig]):
 
     def bound(self, spread: float) -> float:
         squared = 2 * super().bound(spread)
-        return squared if self.config.reading == "squared" else squared**0.5
+        return squared if self.config.squared else squared**0.5
 
     def _gap(self, latents: Latents, pairs: Pairs) -> Tensor:
         return 2 * super()._gap(latents, pairs)
@@ -66,7 +60,7 @@ class Kernel(Operator[KernelConfig]):
 
     def _target(self, latents: Latents, pairs: Pairs, distance: Distance[Any]) -> Tensor:
         squared = super()._target(latents, pairs, distance)
-        return squared if self.config.reading == "squared" else squared.clamp(min=0).sqrt()
+        return squared if self.config.squared else squared.clamp(min=0).sqrt()
 
     def _squared(self, value: Tensor) -> Tensor:
-        return value if self.config.reading == "squared" else value.square()
+        return value if self.config.squared else value.square()

@@ -2,30 +2,25 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from pamd.config import check_whole
 from pamd.distances import Distance
 from pamd.operators.base import OPERATORS, Operator, OperatorConfig, gap
+from pamd.schema import Count, record
 from pamd.types import Latents, Pairs
 
 __all__ = ["NStepConfig", "NStepOperator"]
 
 
-@dataclass(frozen=True)
+@record
 class NStepConfig(OperatorConfig):
     """The options of `n-step`."""
 
-    n: int = 3
+    n: Count = 3
     """Number of steps whose rewards are compared before the distance is used."""
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check_whole("operator 'n-step'", "n", self.n, 1)
 
 
 @OPERATORS.register("n-step")

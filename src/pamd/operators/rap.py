@@ -21,7 +21,7 @@ class Rap(Operator[OperatorConfig]):
     """sqrt(c_R max((r - r')^2 - sigma^2 - sigma'^2, 0)) + gamma c_T d(next means); sigma is the reward's deviation.
 
     The expectation of (r - r')^2 over independent rewards is the squared gap of the means plus both variances. The loss
-    does not regress the distance on this target. It compares squares (`squares`), which require no root and keep their
+    does not regress the distance on this target. It compares squares (`compared`), which require no root and keep their
     sign.
     """
 
@@ -48,7 +48,9 @@ class Rap(Operator[OperatorConfig]):
     def bound(self, spread: float) -> float:
         return math.sqrt(self.config.reward_coefficient) * spread / (1 - self.config.gamma * self.config.c_T)
 
-    def squares(self, value: Tensor, latents: Latents, pairs: Pairs, distance: Distance[Any]) -> tuple[Tensor, Tensor]:
+    def compared(
+        self, value: Tensor, target: Tensor, latents: Latents, pairs: Pairs, distance: Distance[Any]
+    ) -> tuple[Tensor, Tensor]:
         """Return (value - gamma c_T d(next means))^2 and c_R ((r - r')^2 - sigma^2 - sigma'^2): [P] each.
 
         Only the first has a gradient, through `value`.

@@ -2,29 +2,24 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 from torch import Tensor
 
-from pamd.config import check_whole
 from pamd.distances import Distance
 from pamd.operators.base import OPERATORS, Operator, OperatorConfig, gap
+from pamd.schema import Count, record
 from pamd.types import Latents, Pairs
 
 __all__ = ["StateAction", "StateActionConfig"]
 
 
-@dataclass(frozen=True)
+@record
 class StateActionConfig(OperatorConfig):
     """The options of `state-action`."""
 
-    actions: int = 8
+    actions: Count = 8
     """Number of actions from the batch for which both states are compared. More actions find larger gaps."""
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check_whole("operator 'state-action'", "actions", self.actions, 1)
 
 
 @OPERATORS.register("state-action")

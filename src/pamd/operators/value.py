@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 from torch import Tensor
@@ -10,12 +9,13 @@ from torch import Tensor
 from pamd.distances import Distance
 from pamd.errors import ConfigError
 from pamd.operators.base import OPERATORS, Operator, OperatorConfig, gap
+from pamd.schema import record
 from pamd.types import Latents, Pairs
 
 __all__ = ["Advantage", "Value", "ValueConfig"]
 
 
-@dataclass(frozen=True)
+@record
 class ValueConfig(OperatorConfig):
     """The options of `value` and `advantage`. `reward_gap` applies to values, and c_R weights it."""
 

@@ -17,6 +17,7 @@ _SHARED = {
 }  # fmt: skip
 _KINDS: dict[object, dict[str, type]] = {
     1: {**_SHARED, "scale": dict, "scale.name": str},
+    2: {**_SHARED, "learner": dict, "learner.name": str, "scale": str, "env.action_repeat": int},
     LAYOUT: {**_SHARED, "learner": dict, "learner.name": str, "scale": str, "env.action_repeat": int},
 }
 """The fields that a report reads from a config of each layout, and their types."""

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 from pamd.representation.encoder import LatentEncoder
-from pamd.representation.latents import BatchLatents, CachedLatents
-from pamd.representation.losses import Losses
-from pamd.representation.representation import Representation
+from pamd.representation.representation import Losses, Representation
 
-__all__ = ["BatchLatents", "CachedLatents", "LatentEncoder", "Losses", "Representation"]
+__all__ = ["LatentEncoder", "Losses", "Representation"]

@@ -1,18 +1,102 @@
-"""The encoder of a representation: any network, followed by the latent space."""
+"""The encoder of a representation: any network, followed by the latent space (LayerNorm, sphere, ball, ...)."""
 
 from __future__ import annotations
 
+import math
+from collections.abc import Callable
 from typing import Any
 
+import torch
 from torch import Tensor, nn
+from torch.nn import functional as F
 
 from pamd.encoders import Encoder
 from pamd.errors import ConfigError, ShapeError
 from pamd.methods import LatentSpace, Method
-from pamd.representation.ball import Ball
-from pamd.representation.latent_space import Normalize
 
-__all__ = ["LatentEncoder"]
+__all__ = ["Ball", "LatentEncoder", "Normalize"]
+
+SMALLEST = 1.0
+"""The smallest radius computed from rewards. Latents must be able to differ even if all rewards so far are equal."""
+
+
+class Ball(nn.Module):
+    """Projection into a ball, z / max(|z| / radius, 1) with the Euclidean norm: [..., d] -> [..., d].
+
+    The radius is fixed, or half of what `bound` returns for the range of the rewards seen so far (at least `SMALLEST`).
+    Half suffices, because two points of a ball are at most two radii apart. The range and the radius are part of the
+    state.
+    """
+
+    low: Tensor
+    high: Tensor
+    radius: Tensor
+
+    def __init__(self, *, radius: float | None = None, bound: Callable[[Any], Any] = abs) -> None:
+        super().__init__()
+        self.fixed, self.bound = radius, bound
+        for name, value in (("low", math.inf), ("high", -math.inf), ("radius", radius or SMALLEST)):
+            self.register_buffer(name, torch.tensor(value, dtype=torch.float64))
+
+    @torch.no_grad()
+    def observe(self, reward: Tensor) -> None:
+        """Extend the range to include the rewards [B]. The radius never shrinks."""
+        if torch._C._are_functorch_transforms_active():
+            raise ConfigError(
+                'latent space "ball" records the rewards in place, which torch.func does not allow; compute the'
+                ' losses outside of torch.func, or use latent space "layernorm", "tanh" or "sphere"'
+            )
+        self.low.copy_(torch.minimum(self.low, reward.min()))
+        self.high.copy_(torch.maximum(self.high, reward.max()))
+        if self.fixed is None:
+            # Use only tensors: a Python number would have to be read from the device at every update.
+            half = torch.as_tensor(self.bound(self.high - self.low) / 2)
+            self.radius.copy_(half.clamp_min(SMALLEST))
+
+    def forward(self, x: Tensor) -> Tensor:
+        length = torch.linalg.vector_norm(x, dim=-1, keepdim=True)
+        inside: Tensor = x / (length / self.radius.to(x.dtype)).clamp_min(1.0)
+        return inside
+
+    def extra_repr(self) -> str:
+        return f"radius={float(self.radius):g}, fixed={self.fixed is not None}"
+
+
+class Normalize(nn.Module):
+    """Normalization [..., d] -> [..., d]: LayerNorm; LayerNorm then tanh; unit sphere; ball; or none ("free")."""
+
+    def __init__(self, space: LatentSpace, latent_dim: int, ball: Ball | None = None) -> None:
+        super().__init__()
+        self.space, self.latent_dim = space, latent_dim
+        self.norm = nn.LayerNorm(latent_dim) if space in ("layernorm", "tanh") else None
+        self.ball = (ball or Ball()) if space == "ball" else None
+
+    def forward(self, x: Tensor) -> Tensor:
+        if self.space == "sphere":
+            return F.normalize(x, dim=-1)
+        if self.ball is not None:
+            projected: Tensor = self.ball(x)
+            return projected
+        if self.norm is not None:
+            x = self.norm(x)
+        return torch.tanh(x) if self.space == "tanh" else x
+
+    @torch.no_grad()
+    def max_norm(self) -> float:
+        """Return the length that no latent exceeds. With LayerNorm, it depends on the gain and the bias."""
+        if self.space == "sphere":
+            return 1.0
+        if self.ball is not None:
+            return float(self.ball.radius)
+        if self.space == "tanh":
+            return float(self.latent_dim**0.5)
+        if self.norm is None:
+            return float("inf")
+        # A normalized vector has length at most sqrt(d). The bias cancels in differences, but not in MICo's norms.
+        return float(self.norm.weight.abs().max() * self.latent_dim**0.5 + self.norm.bias.norm())
+
+    def extra_repr(self) -> str:
+        return self.space
 
 
 class LatentEncoder(nn.Module):
@@ -67,7 +151,7 @@ class LatentEncoder(nn.Module):
         return projected if self.normalized else self.space(projected)
 
     def head_modules(self) -> nn.Sequential:
-        """Return the head's own modules. Callers can copy them, or let a slow copy follow them."""
+        """Return the head's own modules. Callers can copy them, and update the copy from them."""
         project = self.network.head if self._splits else nn.Identity()
         return nn.Sequential(project, nn.Identity() if self.normalized else self.space)
 
@@ -87,9 +171,9 @@ class LatentEncoder(nn.Module):
         if self.space.ball is not None:
             self.space.ball.observe(reward)
 
-    def longest(self) -> float:
+    def max_norm(self) -> float:
         """Return the length that no latent exceeds; infinity if it is unknown."""
         if not self.normalized or self.space.space in ("sphere", "ball"):
-            return self.space.longest()
+            return self.space.max_norm()
         # The network normalizes its own output, with a gain that is unknown here.
         return float("inf")

@@ -14,13 +14,13 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from pamd.distances import Distance
-from pamd.objective import make_pairs, metric_loss
-from pamd.operators import Operator
+from pamd.distances import Distance, distance
+from pamd.errors import ShapeError
 from pamd.representation.representation import Representation
-from pamd.types import Extras, Latents, Pairs
+from pamd.terms.metric import Metric, MetricInputs, make_pairs, metric_loss
+from pamd.types import OperatorInputs, Pairs
 
-__all__ = ["effective_rank", "entropy_rank", "read_meters", "warnings"]
+__all__ = ["denoising_factor", "denoising_factors", "effective_rank", "entropy_rank", "read_meters", "warnings"]
 
 PROBE_STEPS = 20
 """Number of Adam steps of the head alone on one batch."""
@@ -39,9 +39,9 @@ def read_meters(
     *,
     seed: int = 0,
     learning_rate: float = 1e-3,
-    extras: Extras | None = None,
+    inputs: OperatorInputs | None = None,
 ) -> dict[str, float]:
-    """Return the meters on one batch of transitions; without a metric loss, only those of the latents.
+    """Return the meters on one batch of transitions; without a metric term, only those of the latents.
 
     The arguments are those of `Representation.losses`. `learning_rate` is for the probe's Adam steps on the head.
     """
@@ -49,54 +49,54 @@ def read_meters(
     representation.eval()  # running statistics of the encoder's layers must not change
     try:
         with torch.enable_grad():
-            return _read(representation, obs, action, reward, next_obs, seed, learning_rate, extras)
+            latents = representation.batch_latents(
+                obs,
+                action,
+                reward,
+                next_obs,
+                inputs=inputs,
+                generator=torch.Generator().manual_seed(seed),
+                observe=False,
+            )
+            meters = {"effective_rank": effective_rank(latents.z.detach())}
+            if representation.metric is not None:
+                seen = representation.metric.inputs(latents)
+                meters |= _metric_meters(representation, representation.metric, seen, learning_rate)
+            return meters
     finally:
         representation.train(was_training)
 
 
-def _read(
-    representation: Representation,
-    obs: Tensor,
-    action: Tensor,
-    reward: Tensor,
-    next_obs: Tensor,
-    seed: int,
-    learning_rate: float,
-    extras: Extras | None,
+def _metric_meters(
+    representation: Representation, metric: Metric, inputs: MetricInputs, learning_rate: float
 ) -> dict[str, float]:
-    generator = torch.Generator().manual_seed(seed)
-    window_obs = None if extras is None or extras.window is None else extras.window.obs
-    cached = representation.cache(obs, next_obs, window_obs=window_obs)
-    distance, operator = representation.distance, representation.operator
-    meters = {"effective_rank": effective_rank(cached.z.detach())}
-    if distance is None or operator is None:
-        return meters
-    latents = representation.metric_latents(cached, action, reward, generator, extras)
-    pairs = make_pairs("permutation", len(latents), generator, latents.z.device)
-    target = operator.target(latents, pairs, representation.target_distance or distance)
-    meters |= _gradients(representation, latents, distance, operator, generator)
-    meters |= _reach(representation, latents, distance, operator, target)
-    if any(p.requires_grad for p in distance.parameters()):
-        meters["probe_reduction"] = _probe(latents.z.detach(), pairs, target, distance, learning_rate)
+    generator = inputs.latents.generator
+    operator_inputs: Any = inputs  # it has the fields of `Latents`
+    metric.operator.check_inputs(operator_inputs)  # computes the inputs, before the pairs are drawn
+    pairs = make_pairs("permutation", len(inputs), generator, inputs.z.device)
+    target = metric.operator.target(operator_inputs, pairs, metric.target_distance or metric.distance)
+    meters = _gradients(representation, metric, inputs) | _reach(representation, metric, inputs, target)
+    if any(p.requires_grad for p in metric.distance.parameters()):
+        meters["probe_reduction"] = _probe(inputs.z.detach(), pairs, target, metric.distance, learning_rate)
     return meters
 
 
 def warnings(meters: dict[str, float]) -> list[str]:
     """Return warnings about meters that the user should act on, as plain sentences."""
-    found = []
+    sentences = []
     if meters["effective_rank"] < COLLAPSED_RANK:
-        found.append(
+        sentences.append(
             f"collapse: the latents of a batch have effective rank {meters['effective_rank']:.2f}; "
             "the encoder no longer distinguishes states"
         )
     if meters.get("reach_missed", 0.0) > OUT_OF_REACH:
-        found.append(
+        sentences.append(
             f"reach: {100 * meters['reach_missed']:.0f}% of the targets exceed {meters['reach_largest']:.3g}, the "
             "largest value of this distance on this encoder's latents, so the regression saturates; a smaller "
-            "reward weight c_R (--set method.operator.c_R=1-gamma) lowers the targets; latent space ball "
+            "reward weight c_R (--set method.metric.operator.c_R=1-gamma) lowers the targets; latent space ball "
             "(--set method.latent_space=ball) makes the latents large enough for them"
         )
-    return found
+    return sentences
 
 
 @torch.no_grad()
@@ -121,34 +121,33 @@ def entropy_rank(values: Tensor) -> Tensor:
     return entropy.sum(-1).exp()
 
 
-def _reach(
-    representation: Representation, latents: Latents, distance: Distance[Any], operator: Operator[Any], target: Tensor
-) -> dict[str, float]:
+def _reach(representation: Representation, metric: Metric, inputs: MetricInputs, target: Tensor) -> dict[str, float]:
     """Return the distance's largest value, the share of targets [P] above it, and the bound of the fixed point."""
-    largest = distance.max_value(representation.encoder.longest())
-    spread = float(latents.reward.max() - latents.reward.min())
-    meters = {"reach_fixed_point": operator.bound(spread)}
+    largest = metric.distance.max_value(representation.encoder.max_norm())
+    spread = float(inputs.reward.max() - inputs.reward.min())
+    meters = {"reach_fixed_point": metric.operator.bound(spread)}
     if math.isinf(largest):
         return meters
     return meters | {"reach_largest": largest, "reach_missed": float((target > largest).float().mean())}
 
 
-def _gradients(
-    representation: Representation,
-    latents: Latents,
-    distance: Distance[Any],
-    operator: Operator[Any],
-    generator: torch.Generator,
-) -> dict[str, float]:
+def _gradients(representation: Representation, metric: Metric, inputs: MetricInputs) -> dict[str, float]:
     """Return the norms of the metric loss's gradient with respect to the head and to the encoder."""
-    slow, objective = representation.target_distance, representation.method.objective
-    loss, _ = metric_loss(latents, distance, operator, objective, target_distance=slow, generator=generator)
-    head, encoder = ([p for p in part.parameters() if p.requires_grad] for part in (distance, representation.encoder))
+    loss, _ = metric_loss(
+        inputs,
+        metric.distance,
+        metric.operator,
+        metric.config,
+        target_distance=metric.target_distance,
+        generator=inputs.latents.generator,
+    )
+    networks = (metric.distance, representation.encoder)
+    head, encoder = ([p for p in network.parameters() if p.requires_grad] for network in networks)
     if not loss.requires_grad:
         return {"gradient_encoder": 0.0}
-    found = torch.autograd.grad(loss, [*head, *encoder], allow_unused=True)
-    sizes = {"gradient_encoder": _norm(found[len(head) :])}
-    return sizes | ({"gradient_head": _norm(found[: len(head)])} if head else {})
+    gradients = torch.autograd.grad(loss, [*head, *encoder], allow_unused=True)
+    sizes = {"gradient_encoder": _norm(gradients[len(head) :])}
+    return sizes | ({"gradient_head": _norm(gradients[: len(head)])} if head else {})
 
 
 def _norm(gradients: Iterable[Tensor | None]) -> float:
@@ -175,3 +174,35 @@ def _probe(z: Tensor, pairs: Pairs, target: Tensor, distance: Distance[Any], lea
         optimizer.step()
     after = float(residual().detach())
     return 1 - after / before if before > 0 else 0.0
+
+
+@torch.no_grad()
+def denoising_factor(distance: Distance[Any], z: Tensor, z_other: Tensor) -> float:
+    """Return (neg - pos) / (neg + pos) for the same S states under two backgrounds. z, z_other: [S, d].
+
+    pos is the mean distance of a state to itself under the other background. neg is its mean distance to the other
+    states under that background. 1: the background has no effect. 0: it has as much effect as the state. Negative: it
+    has more effect than the state.
+    """
+    if z.shape != z_other.shape or z.ndim != 2 or len(z) < 2:
+        shapes = f"{list(z.shape)} and {list(z_other.shape)}"
+        raise ShapeError(f"denoising_factor requires [S, d] twice, S >= 2, got {shapes}")
+    between = distance.all_pairs(z, z_other).double()
+    same = between.diagonal()
+    pos, neg = same.mean(), (between.sum() - same.sum()) / (between.numel() - len(same))
+    total = float(neg + pos)
+    return float(neg - pos) / total if total != 0 else 0.0
+
+
+@torch.no_grad()
+def denoising_factors(representation: Representation, obs: Tensor, obs_other: Tensor) -> dict[str, float]:
+    """Return the factor of the same S states under two draws of noise, for l2 and for the method's own distance.
+
+    obs, obs_other: [S, ...]
+    """
+    z, z_other = representation.encode(obs), representation.encode(obs_other)
+    plain = distance("l2", latent_dim=z.shape[1])
+    factors = {"denoising_l2": denoising_factor(plain, z, z_other)}
+    if representation.metric is not None:
+        factors["denoising"] = denoising_factor(representation.metric.distance, z, z_other)
+    return factors

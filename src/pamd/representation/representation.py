@@ -1,8 +1,12 @@
-"""The whole representation of a method as one module, for any training loop."""
+"""The representation of a method as one module, for any training loop: encoder, target copies and terms."""
 
 from __future__ import annotations
 
 import dataclasses
+import functools
+import warnings
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
 import torch
@@ -11,27 +15,55 @@ from torch.nn import functional as F
 
 from pamd.config import check_whole
 from pamd.distances import Distance
+from pamd.errors import ConfigError, DtypeError, ShapeError
+from pamd.latents import BatchLatents, Copy, Observation
 from pamd.methods import Method
 from pamd.methods import method as named_method
-from pamd.models import ALL, Prediction, RewardDecoder, StateReward, make_transition
-from pamd.objective import metric_loss
 from pamd.operators import Operator
-from pamd.optimization import follow, slow_copy
+from pamd.optimization import ema_update, target_copy
 from pamd.representation.encoder import LatentEncoder
-from pamd.representation.extras import action_rewards, extra_fields
-from pamd.representation.inputs import check_transitions, encode_action
-from pamd.representation.latents import BatchLatents, CachedLatents
-from pamd.representation.losses import Losses
-from pamd.types import Extras, Latents, Loss
+from pamd.terms import Term
+from pamd.terms.metric import Metric
+from pamd.types import Batch, Loss, OperatorInputs
 
-__all__ = ["Representation"]
+__all__ = ["Losses", "Representation"]
+
+
+@dataclass(frozen=True)
+class Losses(Mapping[str, Loss]):
+    """Weighted losses by term, e.g. "transition" and "metric". A term that the method does not have is absent."""
+
+    terms: Mapping[str, Loss] = field(default_factory=dict)
+    zero: Tensor = field(default_factory=lambda: torch.zeros(()))
+    """The total if there are no terms."""
+
+    @property
+    def total(self) -> Tensor:
+        """[]: the sum of all terms; 0 if there are none."""
+        values = [loss.value for loss in self.terms.values()]
+        return functools.reduce(torch.add, values) if values else self.zero
+
+    @property
+    def metrics(self) -> dict[str, Tensor]:
+        """Detached scalars to log."""
+        return {name: value for loss in self.terms.values() for name, value in loss.metrics.items()}
+
+    def __getitem__(self, term: str) -> Loss:
+        return self.terms[term]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.terms)
+
+    def __len__(self) -> int:
+        return len(self.terms)
 
 
 class Representation(nn.Module):
-    """Encoder, its slow copies, latent model, reward decoder, distance and its slow copy, operator and objective.
+    """An encoder, its target copies, and the terms that train it.
 
-    Train it together with your own loss: add `losses(...).total`, step `parameters()`, then call `follow()` once per
-    update.
+    This is the only place that knows the order of an update: observe the rewards, encode, compute the terms, update the
+    target copies. Train it together with your own loss: add `losses(...).total`, step `parameters()` (or
+    `parameter_groups()`, which has the method's weight decay), then call `update_targets()` once per update.
 
     Args:
         method: a name such as "simsr+pamd" (`pamd list methods`), or a `Method` record.
@@ -41,7 +73,7 @@ class Representation(nn.Module):
         fidelity: "paper" or "released", for a method given by name.
         gamma: the discount of the operator; by default the method's (0.99).
         normalized: the encoder's output already lies in the method's latent space and is not normalized again.
-        slow_encoder: keep a slow copy of the encoder even if the method does not read one.
+        target_encoder: keep an "ema" copy of the encoder even if no term reads one.
     """
 
     def __init__(
@@ -54,42 +86,54 @@ class Representation(nn.Module):
         fidelity: Literal["paper", "released"] = "paper",
         gamma: float | None = None,
         normalized: bool = False,
-        slow_encoder: bool = False,
+        target_encoder: bool = False,
+        normalised: bool | None = None,
+        slow_encoder: bool | None = None,
     ) -> None:
         super().__init__()
+        if normalised is not None:
+            _renamed("Representation(normalised=...)", "normalized")
+            normalized = normalised
+        if slow_encoder is not None:
+            _renamed("Representation(slow_encoder=...)", "target_encoder")
+            target_encoder = slow_encoder
         method = named_method(method, fidelity) if isinstance(method, str) else method
         method = method.adapted(latent_dim=latent_dim, gamma=gamma).resolved
         check_whole(f"method {method.name!r}", "action_dim", action_dim, 1)
-        d = method.latent_dim
         self.method, self.action_dim = method, action_dim
         if not isinstance(encoder, LatentEncoder):
             encoder = LatentEncoder.from_method(encoder, method, normalized=normalized)
         self.encoder = encoder
-        init, std = method.model_init, method.transition_std
-        self.transition = make_transition(method.transition, d, action_dim, members=method.ensemble, init=init, std=std)
-        self.reward_decoder = RewardDecoder(d, init) if method.reward_decoder else None
-        self.state_reward = StateReward(d, init) if method.state_reward else None
-        self.distance: Distance[Any] | None = None
-        self.operator: Operator[Any] | None = None
-        if method.distance is not None and method.operator is not None:
-            self.distance = method.distance.cls(d, method.distance.options)
-            self.operator = method.operator.cls(method.operator.options)
-        slow = method.slow_encoders | ({"ema"} if slow_encoder else set())
-        self.slow_encoders = nn.ModuleDict({which: slow_copy(encoder) for which in sorted(slow)})
-        self.target_distance: Distance[Any] | None = None
-        if self.distance is not None and method.target_distance == "ema":
-            self.target_distance = slow_copy(self.distance)
+        self.terms = nn.ModuleDict(
+            {part.name: part.cls(part.options, method.latent_dim, action_dim) for part in method.terms}
+        )
+        copies = method.copies | ({"ema"} if target_encoder else set())
+        self.target_encoders = nn.ModuleDict({copy: target_copy(encoder) for copy in sorted(copies)})
         self.updates: Tensor
         self.register_buffer("updates", torch.zeros((), dtype=torch.int64))
         self._counted: int | None = 0
         self.register_load_state_dict_post_hook(_forget_count)  # type: ignore[no-untyped-call]
 
+    @property
+    def metric(self) -> Metric | None:
+        """The metric term; None if the method has none."""
+        metric: Metric | None = dict(self.terms.items()).get("metric")  # type: ignore[assignment]
+        return metric
+
+    @property
+    def distance(self) -> Distance[Any] | None:
+        """The distance of the metric term."""
+        return None if self.metric is None else self.metric.distance
+
+    @property
+    def operator(self) -> Operator[Any] | None:
+        """The operator of the metric term."""
+        return None if self.metric is None else self.metric.operator
+
     def train(self, mode: bool = True) -> Representation:
-        """Set the mode, but keep slow copies in evaluation mode, so that targets do not depend on dropout."""
+        """Set the mode, but keep target copies in evaluation mode, so that targets do not depend on dropout."""
         super().train(mode)
-        self.slow_encoders.eval()
-        if self.target_distance is not None:
-            self.target_distance.eval()
+        self.target_encoders.eval()
         return self
 
     def extra_repr(self) -> str:
@@ -118,41 +162,105 @@ class Representation(nn.Module):
         not_done: Tensor | None = None,
         z: Tensor | None = None,
         generator: torch.Generator | None = None,
-        extras: Extras | None = None,
+        inputs: OperatorInputs | None = None,
+        extras: OperatorInputs | None = None,
     ) -> Losses:
         """Return the weighted losses of B transitions.
 
         obs, next_obs: [B, ...]; action: [B, A] floats, or [B] int64 for discrete actions; reward: [B] or [B, 1].
         `not_done` [B] or [B, 1]: 0 if the episode terminated, else 1; a pair with a 0 has no discounted term.
         `z`: the result of `encode(obs)`, if it is already computed. `generator` draws pairs and noise; by default,
-        torch's global generator does. `extras`: inputs of the operators "value", "advantage" and "n-step".
+        torch's global generator does. `inputs`: inputs of the operators "value", "advantage" and "n-step".
+        """
+        if extras is not None:
+            _renamed("losses(extras=...)", "inputs")
+            inputs = extras
+        if not_done is not None:
+            inputs = dataclasses.replace(inputs or OperatorInputs(), not_done=not_done)
+        known: dict[tuple[Observation, Copy], Tensor] = {} if z is None else {("obs", "online"): z}
+        latents = self.batch_latents(obs, action, reward, next_obs, generator=generator, inputs=inputs, known=known)
+        losses = self.losses_of(latents)
+        return losses if losses else Losses(zero=0 * latents.z.sum())
+
+    def batch_latents(
+        self,
+        obs: Tensor,
+        action: Tensor,
+        reward: Tensor,
+        next_obs: Tensor,
+        *,
+        generator: torch.Generator | None = None,
+        inputs: OperatorInputs | None = None,
+        known: Mapping[tuple[Observation, Copy], Tensor] | None = None,
+        source: Callable[[Observation, Copy], Tensor] | None = None,
+        observe: bool = True,
+    ) -> BatchLatents:
+        """Return the latents of B transitions, which `losses_of` reads. They are computed on first use.
+
+        The arguments are those of `losses` and of `BatchLatents`. `observe`: record the rewards for the latent space.
         """
         reward = reward.squeeze(-1) if reward.ndim == 2 and reward.shape[1] == 1 else reward
-        check_transitions(self.encoder, obs, action, reward, next_obs, z)
-        action = encode_action(action, self.action_dim)
-        self.encoder.observe(reward)
-        if not_done is not None:
-            extras = dataclasses.replace(extras or Extras(), not_done=not_done)
-        window_obs = None if extras is None or extras.window is None else extras.window.obs
-        latents = self.cache(obs, next_obs, z=z, window_obs=window_obs)
-        terms = self.model_losses(latents, action, reward, generator)
-        terms |= self.metric_losses(latents, action, reward, generator, extras)
-        return Losses(terms) if terms else Losses(zero=0 * latents.z.sum())
+        z = None if known is None else known.get(("obs", "online"))
+        _check_transitions(self.encoder, obs, action, reward, next_obs, z)
+        inputs = inputs or OperatorInputs()
+        action = _encode_action(action, self.action_dim)
+        batch = Batch(obs, action, reward, next_obs, torch.ones_like(reward), window=inputs.window)
+        return self.latents_of(
+            batch,
+            generator=generator,
+            inputs=functools.partial(getattr, inputs),
+            known=known,
+            source=source,
+            observe=observe,
+        )
+
+    def latents_of(self, batch: Batch, *, observe: bool = True, **options: Any) -> BatchLatents:
+        """Return the latents of a batch from replay under the current weights. `options` are those of `BatchLatents`.
+
+        `observe`: record the rewards first. They may enlarge the ball of latent space "ball", and every pass of this
+        update must see the same ball.
+        """
+        if observe:
+            self.encoder.observe(batch.reward)
+        return BatchLatents(
+            batch, self.encoder, dict(self.target_encoders.items()), dict(self.terms.items()), **options
+        )
+
+    def losses_of(self, latents: BatchLatents, terms: Iterable[str] | None = None) -> Losses:
+        """Return the weighted losses of the named terms (default: all) on the latents of a batch, in their order."""
+        chosen = self.terms.keys() if terms is None else terms
+        return Losses({name: self._term(name).loss(latents, latents.batch) for name in chosen})
+
+    def _term(self, name: str) -> Term[Any]:
+        term: Term[Any] = self.terms[name]  # type: ignore[assignment]
+        return term
+
+    def parameter_groups(self, terms: Iterable[str] | None = None, *, encoder: bool = True) -> list[dict[str, Any]]:
+        """Return the trained parameters of the encoder and of the named terms (default: all), for an optimizer.
+
+        One group per weight decay. `encoder`: whether to include the encoder, which has no weight decay.
+        """
+        groups: dict[float, list[nn.Parameter]] = {0.0: [*self.encoder.parameters()] if encoder else []}
+        for name in self.terms.keys() if terms is None else terms:
+            term = self._term(name)
+            groups.setdefault(term.weight_decay, []).extend(term.parameters())
+        trained = {decay: [p for p in parameters if p.requires_grad] for decay, parameters in groups.items()}
+        return [{"params": parameters, "weight_decay": decay} for decay, parameters in trained.items() if parameters]
 
     @torch.no_grad()
-    def follow(self, *, at_once: bool = False) -> None:
-        """Update the slow copies. Call this once after every update.
+    def update_targets(self, *, at_once: bool = False) -> None:
+        """Update the target copies. Call this once after every update.
 
         `at_once`: update the "ema" copies even if they are not due.
         """
-        method, updates = self.method, self._count_update()
-        if at_once or (updates + method.follow_offset) % method.follow_every == 0:
-            if "ema" in self.slow_encoders:
-                follow(self.slow_encoders["ema"], self.encoder, method.encoder_tau)
-            if self.target_distance is not None and self.distance is not None:
-                follow(self.target_distance, self.distance, method.encoder_tau)
-        if "periodic" in self.slow_encoders and (updates + method.target_offset) % method.target_period == 0:
-            follow(self.slow_encoders["periodic"], self.encoder, 1.0)
+        targets, updates = self.method.targets, self._count_update()
+        if at_once or (updates + targets.offset) % targets.every == 0:
+            if "ema" in self.target_encoders:
+                ema_update(self.target_encoders["ema"], self.encoder, targets.tau)
+            for name in self.terms:
+                self._term(name).update_targets(targets.tau)
+        if "periodic" in self.target_encoders and (updates + targets.period_offset) % targets.period == 0:
+            ema_update(self.target_encoders["periodic"], self.encoder, 1.0)
 
     def _count_update(self) -> int:
         """Count one update. For a GPU the host counts as well, because reading `updates` would wait for the GPU."""
@@ -161,123 +269,53 @@ class Representation(nn.Module):
         self._counted = int(self.updates) if on_host or self._counted is None else self._counted + 1
         return self._counted
 
-    def cache(
-        self,
-        obs: Tensor,
-        next_obs: Tensor,
-        *,
-        z: Tensor | None = None,
-        return_obs: Tensor | None = None,
-        window_obs: Tensor | None = None,
-    ) -> CachedLatents:
-        """Return the latents of a batch under the current weights. Each is computed on first use.
+    def follow(self, *, at_once: bool = False) -> None:
+        """Call `update_targets`, which is the new name."""
+        _renamed("Representation.follow", "update_targets")
+        self.update_targets(at_once=at_once)
 
-        `return_obs`: the observations at which n-step returns end; by default `next_obs`. `window_obs`: the
-        observations at which windows end.
-        """
-        slow: Any = dict(self.slow_encoders.items())
-        return CachedLatents(obs, next_obs, self.encoder, slow, z=z, return_obs=return_obs, window_obs=window_obs)
 
-    def model_losses(
-        self, latents: BatchLatents, action: Tensor, reward: Tensor, generator: torch.Generator | None
-    ) -> dict[str, Loss]:
-        """Return the weighted "transition" and "reward" terms. Both train the encoder through `latents.z`."""
-        method, terms = self.method, {}
-        if self.transition is not None:
-            predicted = self._prediction(latents, action)
-            transition = predicted.loss(latents.z_next(method.next_latent_encoder))
-            terms["transition"] = Loss(method.transition_weight * transition, {"transition_loss": transition.detach()})
-            if self.reward_decoder is not None:
-                decoded = self.reward_decoder(predicted.member(generator).sample(generator))
-                terms["reward"] = self._reward_loss(F.mse_loss(decoded, reward))
-        if self.state_reward is not None:
-            terms["reward"] = self._reward_loss(self.state_reward(latents.z).loss(reward))
-        return terms
-
-    def _reward_loss(self, loss: Tensor) -> Loss:
-        return Loss(self.method.reward_weight * loss, {"reward_loss": loss.detach()})
-
-    def metric_losses(
-        self,
-        latents: BatchLatents,
-        action: Tensor,
-        reward: Tensor,
-        generator: torch.Generator | None,
-        extras: Extras | None = None,
-    ) -> dict[str, Loss]:
-        """Return the weighted "metric" term (eq:metric_loss). Gradients reach only `latents.z` and the distance."""
-        if self.distance is None or self.operator is None:
-            return {}
-        seen = self.metric_latents(latents, action, reward, generator, extras)
-        slow = self.target_distance or self.distance
-        objective = self.method.objective
-        loss = metric_loss(seen, self.distance, self.operator, objective, target_distance=slow, generator=generator)
-        return {"metric": loss}
-
-    def metric_latents(
-        self,
-        latents: BatchLatents,
-        action: Tensor,
-        reward: Tensor,
-        generator: torch.Generator | None,
-        extras: Extras | None = None,
-    ) -> Latents:
-        """Return the inputs of the distance and the operator for a batch. Only `z` carries a gradient."""
-        assert self.operator is not None
-        method, needs = self.method, self.operator.needs
-        fields = extra_fields(method, extras)
-        if method.objective.right == "target":
-            fields["z_target"] = latents.fixed_z(method.target_encoder)
-        if "z_next" in needs:
-            fields["z_next"] = latents.z_next(method.target_encoder)
-        if "reward_std" in needs and self.state_reward is not None:
-            with torch.no_grad():
-                fields["reward_std"] = self.state_reward(latents.fixed_z(method.target_encoder)).std
-        if "z_window" in needs:
-            fields["z_window"] = latents.z_window(method.target_encoder)
-        if needs & {"next_mean", "next_std", "next_sample"}:
-            fields |= self._sample_next(latents, action, generator)
-        if "action_reward" in needs:
-            z = latents.fixed_z(method.target_encoder)
-            tried = encode_action(action, self.action_dim)[: self.operator.config.actions]
-            fields["action_reward"] = action_rewards(self._predicted_by_one, self.reward_decoder, z, tried, generator)
-        return Latents(z=latents.z, reward=reward, **fields)
-
-    def _prediction(self, latents: BatchLatents, action: Tensor) -> Prediction:
-        """Return the latent model's prediction from the online latents, with gradient."""
-        predicted: Prediction = latents.once("prediction", lambda: self._predicted(latents.z, action))
-        return predicted
-
-    @torch.no_grad()
-    def _sample_next(
-        self, latents: BatchLatents, action: Tensor, generator: torch.Generator | None
-    ) -> dict[str, Tensor]:
-        """Return the mean, standard deviation and a sample of one member's prediction, without gradient."""
-        which = self.method.target_encoder
-        if which == "online":
-            with torch.enable_grad():  # the transition loss shares this prediction
-                chosen = self._prediction(latents, action).member(generator)
-        else:
-            chosen = self._predicted_by_one(latents.fixed_z(which), action, generator)
-        fields = {"next_mean": chosen.mean[0].detach(), "next_sample": chosen.sample(generator).detach()}
-        if self.operator is not None and "next_sample_other" in self.operator.needs:
-            fields["next_sample_other"] = chosen.sample(generator).detach()
-        if chosen.log_std is not None:
-            fields["next_std"] = chosen.log_std[0].exp().detach()
-        return fields
-
-    def _predicted_by_one(self, z: Tensor, action: Tensor, generator: torch.Generator | None) -> Prediction:
-        """Return the prediction of one member from z [B, d]. The member is drawn for the whole batch."""
-        assert self.transition is not None
-        return self._predicted(z, action, self.transition.one(generator))
-
-    def _predicted(self, z: Tensor, action: Tensor, members: slice = ALL) -> Prediction:
-        """Return the latent model's prediction from z [B, d], projected if the method says so."""
-        assert self.transition is not None
-        predicted: Prediction = self.transition(z, encode_action(action, self.action_dim), members)
-        return predicted.projected(self.encoder.space) if self.method.project_predictions else predicted
+def _renamed(old: str, new: str) -> None:
+    warnings.warn(f"{old} is deprecated; use {new}", DeprecationWarning, stacklevel=3)
 
 
 def _forget_count(module: Representation, _: object) -> None:
     """Drop the cached count, because a loaded state has a different one."""
     module._counted = None
+
+
+def _check_transitions(
+    encoder: nn.Module, obs: Tensor, action: Tensor, reward: Tensor, next_obs: Tensor, z: Tensor | None
+) -> None:
+    """Raise ShapeError unless these are B transitions, and ConfigError if z [B, d] cannot train the encoder."""
+    size = len(obs)
+    if reward.ndim != 1 or not reward.is_floating_point():
+        raise ShapeError(f"reward must be floating-point [B] or [B, 1], got {reward.dtype} {list(reward.shape)}")
+    if next_obs.shape != obs.shape:
+        raise ShapeError(f"next_obs must have the shape of obs, {list(obs.shape)}, got {list(next_obs.shape)}")
+    for name, tensor in (("action", action), ("reward", reward), ("z", z)):
+        if tensor is not None and len(tensor) != size:
+            raise ShapeError(f"{name} must have one row per observation, {size}, got {list(tensor.shape)}")
+    learned = torch.is_grad_enabled() and any(p.requires_grad for p in encoder.parameters())
+    if z is not None and learned and not z.requires_grad:
+        raise ConfigError(
+            "z carries no gradient, so the losses would not train the encoder; call encode with gradients on"
+        )
+
+
+def _encode_action(action: Tensor, action_dim: int) -> Tensor:
+    """Return continuous actions [B, A] unchanged, and discrete actions [B] one-hot encoded as [B, A]."""
+    if action.is_floating_point():
+        if action.ndim != 2 or action.shape[1] != action_dim:
+            raise ShapeError(f"action must be [B, {action_dim}], got {list(action.shape)}")
+        return action
+    action = action.squeeze(-1) if action.ndim == 2 and action.shape[1] == 1 else action
+    if action.ndim != 1 or action.dtype != torch.int64:
+        raise DtypeError(
+            f"discrete actions must be int64 [B] or [B, 1], got {action.dtype} {list(action.shape)};"
+            f" continuous ones must be floating-point [B, {action_dim}]"
+        )
+    try:
+        return F.one_hot(action, action_dim).to(torch.get_default_dtype())
+    except RuntimeError:
+        raise ShapeError(f"discrete actions must lie in [0, {action_dim}), got {action.tolist()[:10]}") from None

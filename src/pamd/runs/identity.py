@@ -23,17 +23,11 @@ __all__ = [
     "tree_identity",
 ]
 
-LAYOUT = 2
+LAYOUT = 3
 """The version of the layout of run directories. A directory of another layout is rejected."""
 
 _NOT_IDENTITY = ("layout", "pamd", "runtime", "decisions")
 """Versions, the runtime and the budget. They are not part of a run's identity."""
-
-_ADDED: dict[tuple[str, ...], dict[str, Any]] = {
-    ("learner", "options"): {"layer_norm": False},
-    ("method", "distance", "options"): {"frozen": False},
-}
-"""Options that are newer than published runs. Runs with these values, which have no effect, keep their names."""
 
 _FIELDS = 5
 """The maximum number of edited fields that an error lists."""
@@ -65,17 +59,7 @@ def tree_identity(tree: Mapping[str, Any]) -> dict[str, Any]:
     if isinstance(env, dict) and isinstance(distractor, dict) and distractor.get("train"):
         # Videos are identified by their content. The location of the files does not matter.
         left["env"] = {**env, "distractor": {**distractor, "videos": None}}
-    for path, added in _ADDED.items():
-        left = _without(left, path, added)
     return left
-
-
-def _without(tree: dict[str, Any], path: tuple[str, ...], added: Mapping[str, Any]) -> dict[str, Any]:
-    """Return `tree` without the keys that have the values of `added` in the dictionary at `path`."""
-    if not path:
-        return {key: value for key, value in tree.items() if key not in added or value != added[key]}
-    part = tree.get(path[0])
-    return {**tree, path[0]: _without(part, path[1:], added)} if isinstance(part, dict) else tree
 
 
 def identity_digest(identity: Mapping[str, Any]) -> str:

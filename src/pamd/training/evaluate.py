@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from pamd.agent import Agent
 from pamd.envs import EnvConfig, build_env, unseen
-from pamd.representation.denoising import denoising_factors
+from pamd.representation.meters import denoising_factors
 
 if TYPE_CHECKING:
     from pamd.envs.wrappers import Episodes

@@ -267,7 +267,7 @@ def _log_update(session: Session, clock: Stopwatch, batch: Batch) -> None:
             batch.next_obs,
             seed=session.agent.updates,
             learning_rate=session.config.learner.options.learning_rate,
-            extras=session.agent.extras(batch),
+            inputs=session.agent.operator_inputs(batch),
         )
     session.warnings += warnings(meters)
     session.logs.write("train", {"kind": "update", **session.budget._asdict(), **values, **meters})

@@ -12,12 +12,12 @@ from typing import Any, NamedTuple
 import torch
 from torch.overrides import TorchFunctionMode
 
-from pamd.agent import AgentConfig, build_parts, stepped_parameters
-from pamd.config import to_tree
+from pamd.agent import AgentConfig, build_parts, parameter_groups
 from pamd.envs import least_shape, observes_states
 from pamd.errors import CheckpointError, ConfigError, ResourceError
 from pamd.replay import available_disk, available_memory, disk_taken, forecast
 from pamd.runs.checkpoints import KEPT, list_checkpoints
+from pamd.schema import flatten, to_tree
 from pamd.training.config import TrainConfig
 from pamd.training.session import device_of, replay_plan
 
@@ -33,8 +33,8 @@ _WIDTHS = (
     "encoder.options.filters",
     "encoder.options.hidden",
     "method.latent_dim",
-    "method.ensemble",
-    "method.distance.options.hidden",
+    "method.transition.members",
+    "method.metric.distance.options.hidden",
     "env.size",
     "env.frame_stack",
 )
@@ -106,10 +106,11 @@ def check_weights(
 
 def _sizes(config: TrainConfig, observation_shape: tuple[int, ...], action_dim: int) -> _Sizes:
     """Return the sizes of the networks. They are linear in the ensemble size, so two members determine them."""
-    agent, members = config.agent, config.method.ensemble
+    agent, transition = config.agent, config.method.term("transition")
+    members = transition.members if transition is not None and transition.kind == "ensemble" else 1
     if members <= 2:
         return _build_on_meta(config, agent, observation_shape, action_dim)
-    fewer = (dataclasses.replace(agent, method=dataclasses.replace(agent.method, ensemble=n)) for n in (1, 2))
+    fewer = (dataclasses.replace(agent, method=agent.method.with_term("transition", members=n)) for n in (1, 2))
     one, two = (_build_on_meta(config, made, observation_shape, action_dim) for made in fewer)
     return _Sizes(*(a + (members - 1) * (b - a) for a, b in zip(one, two, strict=True)))
 
@@ -123,7 +124,7 @@ def _build_on_meta(
     except (RuntimeError, OverflowError, TypeError, ValueError, MemoryError) as error:
         reason = str(error).splitlines()[0]
         raise ResourceError(f"the networks cannot be built: {reason} ({_values(config, _WIDTHS)})") from None
-    stepped = [p for group in stepped_parameters(agent, *parts).values() for p in group]
+    stepped = [p for groups in parameter_groups(agent, parts).values() for group in groups for p in group["params"]]
     known = {id(p) for p in stepped}
     stepped += [p for p in parts.learner.parameters() if p.requires_grad and id(p) not in known]
     return _Sizes(
@@ -183,11 +184,6 @@ def _check(config: TrainConfig, what: str, needs: Mapping[str, int], available: 
 
 def _values(config: TrainConfig, names: tuple[str, ...]) -> str:
     """Format the fields that `config` has, and their values, in the syntax of `--set`."""
-    found = []
-    for name in names:
-        value: Any = to_tree(config)
-        for key in name.split("."):
-            value = value.get(key) if isinstance(value, dict) else None
-        if value is not None:
-            found.append(f"{name.replace('options.', '')}={value}")
-    return ", ".join(found)
+    values = flatten(to_tree(config))
+    present = [name for name in names if values.get(name) is not None]
+    return ", ".join(f"{name.replace('options.', '')}={values[name]}" for name in present)

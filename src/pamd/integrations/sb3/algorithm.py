@@ -14,8 +14,7 @@ from stable_baselines3.common.utils import update_learning_rate
 
 from pamd.errors import ConfigError
 from pamd.integrations.sb3.checks import check_algorithm, check_before, check_env, check_extractors, check_method
-from pamd.integrations.sb3.latents import Transitions
-from pamd.integrations.sb3.metric import Extractors, Metric, MetricOptions
+from pamd.integrations.sb3.metric import Extractors, Metric, MetricOptions, Transitions
 from pamd.integrations.sb3.policies import LATENT_POLICIES, LatentCNN
 from pamd.integrations.sb3.rollouts import StepRecorder, TransitionRolloutBuffer
 from pamd.methods import Method
@@ -144,7 +143,7 @@ class _WithMetric(_Base):
 
 
 class _OffPolicyMetric(_WithMetric):
-    """SAC, TD3 and DQN. Transitions come from the replay buffer, and slow latents from the target network."""
+    """SAC, TD3 and DQN. Transitions come from the replay buffer, and target latents from the target network."""
 
     replay_buffer: Any
 

@@ -54,7 +54,7 @@ def check_before(model: Any) -> None:
             f"with_metric requires continuous (Box) or Discrete actions, got {model.action_space}; flatten them into"
             " one Discrete space"
         )
-    if model.metric_options.method.distance is not None and model.batch_size < 2:
+    if model.metric_options.method.metric is not None and model.batch_size < 2:
         raise ConfigError(f"batch_size must be at least 2: a pair needs two states, got {model.batch_size}")
     if isinstance(model, PPO):
         buffer = model.rollout_buffer_class
@@ -108,10 +108,10 @@ def check_extractors(model: Any, extractors: Extractors, options: MetricOptions)
             f"method {method.name!r} requires latents of {method.latent_dim} numbers in latent_space"
             f" {method.latent_space!r}, but {name} gives {online.features_dim} in {space!r}"
         )
-    slow = method.objective.right == "target" or options.extra_passes
-    if extractors.target is None and slow and method.slow_encoders:
+    reads_target = options.extra_passes or (method.metric is not None and method.metric.right == "target")
+    if extractors.target is None and reads_target and method.copies:
         raise ConfigError(
-            f"PPO has no target network, and method {method.name!r} reads a slow copy of the encoder; use SAC,"
+            f"PPO has no target network, and method {method.name!r} reads a target copy of the encoder; use SAC,"
             " TD3 or DQN, or a method such as 'simsr+pamd' with extra_passes=False"
         )
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -15,14 +14,29 @@ from stable_baselines3.common.torch_layers import BaseFeaturesExtractor
 from torch import Tensor, nn
 
 from pamd.errors import ConfigError
-from pamd.integrations.sb3.latents import FeatureLatents, Transitions
+from pamd.latents import Copy, Observation
 from pamd.methods import Method
 from pamd.optimization import adam
-from pamd.representation import Losses, Representation
-from pamd.representation.latents import Which
-from pamd.types import Extras
+from pamd.representation import Representation
+from pamd.types import OperatorInputs
 
-__all__ = ["Extractors", "Metric", "MetricOptions", "without_extra_passes"]
+__all__ = ["Extractors", "Metric", "MetricOptions", "Transitions", "without_extra_passes"]
+
+
+@dataclass(frozen=True)
+class Transitions:
+    """B transitions sampled by the algorithm."""
+
+    obs: Tensor
+    """[B, ...], not preprocessed"""
+    action: Tensor
+    """[B, A] floats, or [B] int64"""
+    reward: Tensor
+    """[B]"""
+    next_obs: Tensor
+    """[B, ...]"""
+    not_done: Tensor
+    """[B]: 0 if the episode terminated, otherwise 1, including time limits"""
 
 
 @dataclass(frozen=True)
@@ -43,7 +57,7 @@ class MetricOptions:
             raise ConfigError(f"with_metric: weight must be finite and at least 0, got {self.weight}")
         if self.learning_rate is not None and not 0 < self.learning_rate < float("inf"):
             raise ConfigError(f"with_metric: learning_rate must be finite and above 0, got {self.learning_rate}")
-        if self.method.distance is None and self.method.transition == "none":
+        if not self.method.terms:
             raise ConfigError(f"with_metric: method {self.method.name!r} has no loss to add")
 
 
@@ -55,11 +69,11 @@ class Extractors:
     online: BaseFeaturesExtractor
     """The critic's extractor, which the metric trains."""
     target: BaseFeaturesExtractor | None
-    """The target network's extractor, a slow copy of the encoder. None if the algorithm has no target network."""
+    """The target network's extractor, a target copy of the encoder. None if the algorithm has no target network."""
 
-    def features(self, which: Which, obs: Tensor) -> Tensor:
+    def features(self, copy: Copy, obs: Tensor) -> Tensor:
         """Compute features [B, F] of obs [B, ...] in a separate pass without gradient."""
-        extractor = self.online if which == "online" else self.target
+        extractor = self.online if copy == "online" else self.target
         assert extractor is not None
         with torch.no_grad():
             prepared = preprocess_obs(obs, self.policy.observation_space, self.policy.normalize_images)
@@ -72,14 +86,12 @@ def without_extra_passes(method: Method, *, has_target: bool) -> Method:
 
     Its model predicts from the critic's latents and learns to predict the target network's next latents.
     """
-    changes: dict[str, Any] = {}
-    if has_target:
-        changes["next_latent_encoder"] = "ema"
-    if method.operator is not None and method.objective.right == "online":
-        needs = method.operator.cls(method.operator.options).needs
-        if "z_next" not in needs or not has_target:
-            changes["target_encoder"] = "online"
-    return dataclasses.replace(method, **changes)
+    if has_target and method.term("transition") is not None:
+        method = method.with_term("transition", next_encoder="ema")
+    metric = method.metric
+    if metric is not None and metric.right == "online" and not ("z_next" in method.operator_needs and has_target):
+        method = method.with_term("metric", target_encoder="online")
+    return method
 
 
 class Metric(nn.Module):
@@ -113,10 +125,11 @@ class Metric(nn.Module):
         )
         if latent:
             self.representation.encoder.requires_grad_(False)  # The extractor itself computes the latents.
-        self.optimizer = _make_optimizer(self.representation, options.learning_rate or learning_rate)
+        groups = self.representation.parameter_groups()
+        self.optimizer = adam(groups, options.learning_rate or learning_rate) if groups else None
         self.generator = torch.Generator().manual_seed(seed)
         self._batch: Transitions | None = None
-        self._known: dict[tuple[Which, str], Tensor] = {}
+        self._features: dict[tuple[Observation, Copy], Tensor] = {}
         self._logged: list[dict[str, Tensor]] = []
 
     @contextmanager
@@ -135,7 +148,7 @@ class Metric(nn.Module):
 
     def sampled(self, batch: Transitions) -> None:
         """Store the transitions that the algorithm has sampled for its next update."""
-        self._batch, self._known = batch, {}
+        self._batch, self._features = batch, {}
 
     def metrics(self) -> dict[str, float]:
         """Return the means of the metrics since the last call."""
@@ -150,9 +163,9 @@ class Metric(nn.Module):
         self.generator.set_state(state.cpu())
 
     def _on_next_states(self, module: nn.Module, inputs: Any, features: Tensor) -> None:
-        """Store the target network's features of the next states. They are used for every slow copy."""
-        if self._batch is not None and not self._known and len(features) == len(self._batch.next_obs):
-            self._known = {("ema", "next_obs"): features.detach(), ("periodic", "next_obs"): features.detach()}
+        """Store the target network's features of the next states. They are used for every target copy."""
+        if self._batch is not None and not self._features and len(features) == len(self._batch.next_obs):
+            self._features = {("next_obs", "ema"): features.detach(), ("next_obs", "periodic"): features.detach()}
 
     def _on_states(self, module: nn.Module, inputs: Any, features: Tensor) -> None:
         if self._batch is None or not features.requires_grad:
@@ -164,41 +177,32 @@ class Metric(nn.Module):
 
     def _learn(self, batch: Transitions, features: Tensor) -> Tensor:
         """Update the method's own networks and return the gradient of the losses with respect to features [B, F]."""
+        known = {**self._features, ("obs", "online"): features.requires_grad_()}
 
-        def extract(which: Which, name: str) -> Tensor:
-            return self.extractors.features(which, batch.obs if name == "obs" else batch.next_obs)
+        def source(of: Observation, copy: Copy) -> Tensor:
+            # The representation's encoder reads features. Those that the algorithm has not computed cost a pass.
+            if (of, copy) in known:
+                return known[of, copy]
+            return self.extractors.features(copy, batch.obs if of == "obs" else batch.next_obs)
 
-        given = (batch.action, batch.reward, self.generator)
+        rep = self.representation
         with torch.enable_grad():
-            features = features.requires_grad_()
-            latents = FeatureLatents(self.representation, features, extract, self._known)
-            terms = self.representation.model_losses(latents, *given)
-            terms |= self.representation.metric_losses(latents, *given, Extras(not_done=batch.not_done))
-            losses = Losses(terms)
+            latents = rep.batch_latents(
+                batch.obs,
+                batch.action,
+                batch.reward,
+                batch.next_obs,
+                generator=self.generator,
+                inputs=OperatorInputs(not_done=batch.not_done),
+                source=source,
+            )
+            losses = rep.losses_of(latents)
             if self.optimizer is not None:
                 self.optimizer.zero_grad()
             losses.total.backward()
         if self.optimizer is not None:
             self.optimizer.step()
-        self.representation.follow()
+        rep.update_targets()
         self._logged.append({**losses.metrics, "loss": losses.total.detach()})
         assert features.grad is not None
         return features.grad
-
-
-def _make_optimizer(representation: Representation, learning_rate: float) -> torch.optim.Optimizer | None:
-    """Make an Adam optimizer for the representation, with the method's weight decay on its latent model."""
-    model = {
-        id(p)
-        for network in (representation.transition, representation.reward_decoder)
-        if network is not None
-        for p in network.parameters()
-    }
-    learned = [p for p in representation.parameters() if p.requires_grad]
-    decay = {True: representation.method.weight_decay, False: 0.0}
-    groups = [
-        {"params": [p for p in learned if (id(p) in model) == in_model], "weight_decay": decay[in_model]}
-        for in_model in (True, False)
-    ]
-    groups = [group for group in groups if group["params"]]
-    return adam(groups, learning_rate) if groups else None  # type: ignore[arg-type]

@@ -15,7 +15,7 @@ from torch import Tensor, nn
 
 from pamd.errors import ConfigError
 from pamd.methods import LatentSpace
-from pamd.representation.latent_space import Normalize
+from pamd.representation.encoder import Normalize
 
 __all__ = ["LATENT_POLICIES", "LatentCNN", "LatentDQNPolicy", "LatentPPOPolicy", "LatentSACPolicy", "LatentTD3Policy"]
 

@@ -14,7 +14,7 @@ from stable_baselines3.common.type_aliases import RolloutBufferSamples
 from stable_baselines3.common.vec_env import VecEnv, VecEnvWrapper
 from torch import Tensor
 
-from pamd.integrations.sb3.latents import Transitions
+from pamd.integrations.sb3.metric import Transitions
 
 __all__ = ["StepRecorder", "TransitionRolloutBuffer"]
 

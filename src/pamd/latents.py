@@ -1,0 +1,143 @@
+"""The latents of one batch. Each is computed on first use and kept until the weights change.
+
+Several losses read the same latents: the critic and the metric share the online encoder's pass on the states, the
+critic's target and the latent model share a target copy's pass on the next states. Nobody has to know who comes first.
+Whoever asks first pays, and everyone else gets the stored result. So each network runs at most once per update on the
+same weights and input.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, Literal, NamedTuple, TypeVar
+
+import torch
+from torch import Tensor
+
+from pamd.types import Batch
+
+__all__ = ["BatchLatents", "Copy", "Observation"]
+
+Copy = Literal["online", "ema", "periodic"]
+"""A copy of the encoder: the trained one, its exponential moving average, or its periodic copy."""
+Observation = Literal["obs", "next_obs", "return_obs", "window_obs"]
+"""The states, the next states, the states at which n-step returns end, and those at which windows end."""
+
+T = TypeVar("T")
+
+
+class _Key(NamedTuple):
+    """The name of a stored result: what it is, of which observations, by which copy, with or without gradient."""
+
+    what: str
+    of: str = ""
+    copy: str = "online"
+    gradient: bool = False
+
+
+class BatchLatents:
+    """What the losses of one batch read: the batch, its latents under every copy of the encoder, and other terms.
+
+    Call `forget` after a step of the online encoder. The results of the target copies stay valid.
+
+    Args:
+        batch: the transitions.
+        encoder: the online encoder, with `prepare`, `trunk` and `head`.
+        copies: the target copies of the encoder, by name.
+        terms: the terms of the representation, by name. A term may use the networks of another one.
+        generator: the generator for noise and pairs.
+        inputs: inputs that no encoder computes ("value", "action_value", "not_done"), by name; None if not given.
+        known: latents [B, d] that are already computed, by observation and copy.
+        source: the input of a copy of the encoder, by observation and copy. By default, the batch's observations.
+    """
+
+    def __init__(
+        self,
+        batch: Batch,
+        encoder: Any,
+        copies: Mapping[str, Any],
+        terms: Mapping[str, Any],
+        *,
+        generator: torch.Generator | None = None,
+        inputs: Callable[[str], Tensor | None] | None = None,
+        known: Mapping[tuple[Observation, Copy], Tensor] | None = None,
+        source: Callable[[Observation, Copy], Tensor] | None = None,
+    ) -> None:
+        self.batch, self.encoder, self.copies, self.terms = batch, encoder, copies, terms
+        self.generator, self._inputs, self._source = generator, inputs, source
+        # One flat store for everything. States and next states go through a network one after the other: the
+        # activations of both together would exceed the freed memory that the C library keeps, and cause page faults.
+        self._stored: dict[_Key, Any] = {}
+        for (of, copy), z in (known or {}).items():
+            self._stored[_Key("latent", of, copy, gradient=(of, copy) == ("obs", "online"))] = z
+
+    def forget(self) -> None:
+        """Drop everything that depends on the online encoder, because its weights have changed."""
+        self._stored = {key: value for key, value in self._stored.items() if key.copy != "online"}
+
+    @property
+    def z(self) -> Tensor:
+        """The online latents of the states, with gradient: [B, d]."""
+        return self.latent("obs", gradient=True)
+
+    @property
+    def return_of(self) -> Observation:
+        """The observations at which returns end: the next states, unless the batch has n-step returns."""
+        return "next_obs" if self.batch.n_step is None else "return_obs"
+
+    def features(self, of: Observation = "obs", *, gradient: bool = False) -> Tensor:
+        """Return the features [B, F] of the online encoder's trunk. A pass with gradient serves those without, too."""
+        traced = _Key("features", of, gradient=True)
+        if gradient or traced in self._stored:
+            features: Tensor = self._once(traced, lambda: self.encoder.trunk(self._input(of, "online")))
+            return features if gradient else features.detach()
+        with torch.no_grad():
+            features = self._once(_Key("features", of), lambda: self.encoder.trunk(self._input(of, "online")))
+        return features
+
+    def latent(self, of: Observation = "obs", copy: Copy = "online", *, gradient: bool = False) -> Tensor:
+        """Return the latents [B, d] of observations under a copy of the encoder. Only `z` has a gradient."""
+        if (of, copy) == ("obs", "online"):
+            # The losses train this pass, so it always has a gradient. Those who need none read it detached.
+            z: Tensor = self._once(
+                _Key("latent", of, gradient=True), lambda: self.encoder.head(self.features(gradient=True))
+            )
+            return z if gradient else z.detach()
+        with torch.no_grad():
+            if copy == "online":
+                z = self._once(_Key("latent", of), lambda: self.encoder.head(self.features(of)))
+            else:
+                z = self._once(_Key("latent", of, copy), lambda: self.copies[copy](self._input(of, copy)))
+        return z
+
+    def once(self, name: str, compute: Callable[[], T]) -> T:
+        """Return `compute()`, which depends on the online latents. It runs only once until the weights change."""
+        result: T = self._once(_Key(name), compute)
+        return result
+
+    def given(self, name: str) -> Tensor | None:
+        """Return an input that no encoder computes, e.g. "value"; None if the caller did not give it."""
+        return None if self._inputs is None else self._inputs(name)
+
+    def _input(self, of: Observation, copy: Copy) -> Tensor:
+        """Return the input of a copy of the encoder. Observations are prepared once for all copies."""
+        if self._source is not None:
+            return self._source(of, copy)
+        key = _Key("prepared", of, copy="any")
+        prepared: Tensor = self._once(key, lambda: self.encoder.prepare(self._observation(of)))
+        return prepared
+
+    def _observation(self, of: Observation) -> Tensor:
+        batch = self.batch
+        if of == "return_obs":
+            assert batch.n_step is not None
+            return batch.n_step.next_obs
+        if of == "window_obs":
+            assert batch.window is not None
+            return batch.window.obs
+        return batch.obs if of == "obs" else batch.next_obs
+
+    def _once(self, key: _Key, compute: Callable[[], Any]) -> Any:
+        if key not in self._stored:
+            self._stored[key] = compute()
+        return self._stored[key]

@@ -1,0 +1,80 @@
+"""The base class of terms. A term is one loss on latents, with the networks that only this loss trains."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import Any, ClassVar, Generic, Literal, TypeVar
+
+from torch import nn
+
+from pamd.latents import BatchLatents, Copy
+from pamd.registry import Registry
+from pamd.schema import Part, record
+from pamd.types import Batch, Loss
+
+__all__ = ["TERMS", "Term", "TermPart", "TermStep"]
+
+TermStep = Literal["critic", "representation"]
+"""The step of the sequential schedule that minimizes a term: together with the critic's loss, or after it."""
+
+ConfigT = TypeVar("ConfigT")
+
+
+class Term(nn.Module, ABC, Generic[ConfigT]):
+    """One loss on the latents of a batch. A subclass is final and defines `Config` and `loss`.
+
+    Optional hooks: `check`, `resolve`, `step`, `copies`, `window`, `weight_decay` and `update_targets`. A term may use
+    the networks of another term through `latents.terms`. Its `check` then requires that the method has that term.
+    """
+
+    Config: ClassVar[type[Any]]
+
+    def __init__(self, config: ConfigT, latent_dim: int, action_dim: int) -> None:
+        super().__init__()
+        self.config, self.latent_dim, self.action_dim = config, latent_dim, action_dim
+
+    @abstractmethod
+    def loss(self, latents: BatchLatents, batch: Batch) -> Loss:
+        """Return the weighted loss. It trains the encoder through `latents.z`."""
+
+    @classmethod
+    def check(cls, config: ConfigT, method: Any) -> None:
+        """Raise ConfigError if a `Method` cannot have this term with these options."""
+
+    @classmethod
+    def resolve(cls, config: ConfigT, method: Any) -> ConfigT:
+        """Return the options with every value filled in that depends on other fields of the `Method`."""
+        return config
+
+    @classmethod
+    def step(cls, config: ConfigT) -> TermStep:
+        """Return the step of the sequential schedule that minimizes this term."""
+        return "representation"
+
+    @classmethod
+    def copies(cls, config: ConfigT) -> frozenset[Copy]:
+        """Return the copies of the encoder that this term reads. "online" may be included."""
+        return frozenset({"online"})
+
+    @classmethod
+    def window(cls, config: ConfigT) -> int:
+        """Return the number of steps of the windows that this term reads; 0 if it reads none."""
+        return 0
+
+    @property
+    def weight_decay(self) -> float:
+        """The weight decay of this term's own networks."""
+        return 0.0
+
+    def update_targets(self, tau: float) -> None:
+        """Move the term's own target networks toward the trained ones by a fraction `tau`."""
+
+
+TERMS: Registry[type[Term[Any]]] = Registry("term", "pamd.terms", with_config=True)
+
+
+@record
+class TermPart(Part):
+    """A registered term with its options."""
+
+    registry: ClassVar[Registry[Any]] = TERMS
