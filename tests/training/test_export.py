@@ -18,7 +18,7 @@ from tests.training.runs import toy
 
 import pamd
 from pamd.cli.main import main
-from pamd.envs.distractors.config import ClipRef
+from pamd.envs.config import ClipRef
 from pamd.errors import CheckpointError, ConfigError, HubError, ReplayError, ResourceError, RunError
 from pamd.runs import Budget
 from pamd.training import Runtime, export_run, hub

@@ -94,7 +94,7 @@ def _disk(line: _Line, runs: Path) -> bool:
 
 def _distractors(line: _Line) -> None:
     from pamd.envs.distractors.cache import cache_directory
-    from pamd.envs.distractors.pool import ENOUGH, installed_clips
+    from pamd.envs.distractors.split import ENOUGH, installed_clips
 
     clips = len(installed_clips())
     more = "; procedural clips are added (pip install 'pamd[distractors]' adds natural ones)"

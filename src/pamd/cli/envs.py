@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     import gymnasium
 
     from pamd.envs import EnvConfig
-    from pamd.envs.distractors.config import Split
+    from pamd.envs.config import Split
 
 __all__ = ["envs"]
 

@@ -140,7 +140,7 @@ def _lines(what: str) -> list[str]:
 
         return [f"{name}: {_fields(changes)}" for name, changes in SCALES.items()]
     if what == "noises":
-        from pamd.envs.state_noise import NOISES, noise
+        from pamd.envs.config import NOISES, noise
 
         return [f"{name}: {_fields(dataclasses.asdict(noise(name)))}" for name in NOISES]
     if what == "backends":

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from pamd.diagnostics.base import Progress, quiet
 from pamd.envs import EnvConfig, build_env, observes_states
-from pamd.envs.distractors.config import Split
+from pamd.envs.config import Split
 from pamd.envs.distractors.task import Distracted
 from pamd.errors import ConfigError
 from pamd.training import Trained

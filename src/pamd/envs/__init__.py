@@ -7,9 +7,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from pamd.envs.backend import Backend, import_simulator, probe_backends
-from pamd.envs.config import EnvConfig, Scene
+from pamd.envs.config import NOISES, EnvConfig, NoiseConfig, Scene, noise
 from pamd.envs.distractors import DistractorConfig, distractor
-from pamd.envs.state_noise import NOISES, NoiseConfig, noise
 from pamd.envs.task import (
     FAMILIES,
     Outcome,

@@ -1,23 +1,152 @@
-"""The config of an environment."""
+"""The configs of environments, distractors and noise, and their presets."""
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from pathlib import Path
+from typing import Annotated, Any, Literal, NamedTuple
 
-from annotated_types import Ge
+from annotated_types import Ge, Le
 
-from pamd.envs.distractors.config import DistractorConfig
-from pamd.envs.state_noise import NoiseConfig
-from pamd.errors import ConfigError
-from pamd.schema import Count, record
+from pamd.errors import ConfigError, UnknownNameError
+from pamd.schema import Count, Index, NonNegative, build, record
 
-__all__ = ["EnvConfig", "Scene"]
+__all__ = [
+    "NOISES",
+    "PRESETS",
+    "ClipRef",
+    "DistractorConfig",
+    "EnvConfig",
+    "NoiseConfig",
+    "Preset",
+    "Scene",
+    "Split",
+    "distractor",
+    "noise",
+]
 
 Scene = Literal["stock", "released-dbc"]
 """The suite's own colors, or the colors of the released DBC code."""
 
-MINIMUM_SIZE = 12
+_MINIMUM_SIZE = 12
 """The minimum size. In smaller images, the parts of a task cannot be distinguished."""
+
+Split = Literal["train", "unseen"]
+
+_Share = Annotated[float, Ge(0), Le(1)]
+"""A number from 0 to 1."""
+
+
+@record(what="clip")
+class ClipRef:
+    """One clip, identified by its content. The name is only for display."""
+
+    name: str
+    content: str
+    """SHA-256 of the file, of the recipe if there is no file, or of both if the file is transformed."""
+    pixels: str
+    """SHA-256 of the frames decoded at the environment's size, which detects a different decoder."""
+
+
+@record(what="distractor")
+class DistractorConfig:
+    """The background, the camera's motion and the agent's colors, all determined by (seed, episode)."""
+
+    name: str = "custom"
+    """The name of the preset."""
+    source: Literal["video", "image", "noise", "color", "none"] = "video"
+    """The source of the background: videos, a still frame of a video, Gaussian noise that changes in every frame, one
+    color, or the task's own background."""
+    videos: str | None = None
+    """A folder of videos and images; None uses clips from installed packages and procedural clips."""
+    mask: Literal["segmentation", "blue"] = "segmentation"
+    """How the background is detected: by MuJoCo's segmentation, or by the released code's rule (B > G and B > R)."""
+    strength: _Share = 1.0
+    """The opacity of the new background. 1 replaces the old one; a smaller value blends the two."""
+    hue: _Share = 0.0
+    """The maximum hue rotation, as a fraction of half the color circle. The rotation is sampled per episode. 1 allows
+    any hue."""
+    grayscale: bool = False
+    playback: Literal["forward", "backward", "either"] = "forward"
+    """The playback direction; `either` samples it per episode."""
+    sequence: Literal["episode", "continuous"] = "episode"
+    """`episode` samples a clip and starting frame per episode. `continuous` joins all clips into one video of `frames`
+    frames, repeated if necessary, and continues it across episodes."""
+    start: Literal["first", "random"] = "first"
+    """Where the continuous video starts: at its first frame, or at a random frame that depends on the seed."""
+    fit: Literal["crop", "squash"] = "crop"
+    """How a frame is made square: crop the central square, or scale the frame without keeping its aspect ratio."""
+    noise: _Share = 0.25
+    """Standard deviation of `source: noise` around mid-gray, as a fraction of the pixel range."""
+    jitter: Annotated[float, Ge(0), Le(30)] = 0.0
+    """The amplitude of the camera's motion in degrees."""
+    agent_color: _Share = 0.0
+    """The maximum color change of each moving material, per channel in [0, 1]. The change is sampled per episode."""
+    frames: Annotated[int, Ge(2)] = 500
+    """The maximum number of decoded frames per clip."""
+    train_clips: Count | None = None
+    """The number of training clips; None uses all clips that are not for evaluation, at most 24."""
+    unseen_clips: Count | None = None
+    """The number of evaluation clips; None uses a quarter of all clips (all remaining ones if `train_clips` is set), at
+    most 8."""
+    split_seed: Index = 0
+    """The seed of the split into training and evaluation clips."""
+    split: Split = "train"
+    """The side of the split that this environment shows."""
+    train: tuple[ClipRef, ...] = ()
+    """The training clips. They are filled in before a run starts, so that a resumed run uses the same clips."""
+    unseen: tuple[ClipRef, ...] = ()
+
+    def __post_init__(self) -> None:
+        if self.start == "random" and self.sequence != "continuous":
+            raise ConfigError(
+                "distractor: start=random requires sequence=continuous; other clips always start randomly"
+            )
+        if self.videos is not None and self.source not in ("video", "image"):
+            raise ConfigError(f"distractor: videos require source video or image, got {self.source}")
+        if bool(self.train) != bool(self.unseen):
+            raise ConfigError("distractor: train and unseen clips must both be given, or neither")
+        self._check_disjoint()
+
+    @property
+    def has_clips(self) -> bool:
+        """Whether the background consists of clips, so that some of them can be unseen."""
+        return self.source in ("video", "image", "color")
+
+    @property
+    def moves_scene(self) -> bool:
+        """Whether the camera moves or the agent's colors change."""
+        return self.jitter > 0 or self.agent_color > 0
+
+    def clips(self, split: Split) -> tuple[ClipRef, ...]:
+        """Return the clips of one side of the split."""
+        return self.train if split == "train" else self.unseen
+
+    def _check_disjoint(self) -> None:
+        for one in self.train:
+            for other in self.unseen:
+                if one.content == other.content or one.pixels == other.pixels:
+                    raise ConfigError(
+                        f"distractor: {one.name!r} (training) and {other.name!r} (unseen) are the same clip:"
+                        " evaluation on unseen clips requires different ones"
+                    )
+
+
+@record(what="noise")
+class NoiseConfig:
+    """Gaussian noise coordinates, resampled for every decision and appended to the state (Luo et al. 2025)."""
+
+    name: str = "gaussian"
+    """The preset that the values come from."""
+    coordinates: Count = 32
+    """The number of noise coordinates that are appended to the state."""
+    deviation: NonNegative = 2.0
+    """Their standard deviation."""
+    mean: float = 0.0
+    """Their mean."""
+    shift: float = 1.0
+    """The shift of the mean in the unseen half of an evaluation, in standard deviations."""
+    projection: Index | None = None
+    """The seed of a random square matrix that mixes state and noise; None turns mixing off."""
 
 
 @record(what="environment")
@@ -30,7 +159,7 @@ class EnvConfig:
     task: str
     """`cheetah_run` and every other `domain_task` of the DMControl suite, `state:domain_task`, `gym:ID`,
     `toy`, or `family:name`."""
-    size: Annotated[int, Ge(MINIMUM_SIZE)] = 84
+    size: Annotated[int, Ge(_MINIMUM_SIZE)] = 84
     frame_stack: Count = 3
     action_repeat: Count | None = None
     """Simulator frames per decision. None is the default of the task (the paper's value if it has one), which
@@ -66,3 +195,74 @@ class EnvConfig:
     def what(self) -> str:
         """The name of the environment in error messages."""
         return f"environment {self.task!r}"
+
+
+# -- Presets -----------------------------------------------------------------------------------------------------------
+
+
+class Preset(NamedTuple):
+    """Options of a DistractorConfig and a one-line description."""
+
+    what: str
+    options: dict[str, Any]
+
+
+PRESETS: dict[str, Preset] = {
+    "paper-video": Preset(
+        "as in the paper: color-shifted natural videos replace the background, a new one per episode", {"hue": 1.0}
+    ),
+    "released-video": Preset(
+        "as in the released code: 1000 gray frames, continued across episodes, replace mostly blue pixels",
+        {
+            "mask": "blue",
+            "grayscale": True,
+            "sequence": "continuous",
+            "frames": 1000,
+            "start": "random",
+            "fit": "squash",
+        },
+    ),
+    "easy": Preset("one still image per episode, blended at half strength", {"source": "image", "strength": 0.5}),
+    "medium": Preset(
+        "videos at strength 0.75 with small hue shifts; small camera motion; the agent's colors vary slightly",
+        {"strength": 0.75, "hue": 0.25, "jitter": 1.0, "agent_color": 0.1},
+    ),
+    "hard": Preset(
+        "videos of any hue, forward or backward; the camera sways by 4 degrees; the agent's colors vary",
+        {"hue": 1.0, "playback": "either", "jitter": 4.0, "agent_color": 0.3},
+    ),
+    "video": Preset("unmodified videos replace the background, a new one per episode", {}),
+    "image": Preset("one still image per episode replaces the background", {"source": "image"}),
+    "noise": Preset("Gaussian noise replaces the background, new in every frame", {"source": "noise"}),
+    "color": Preset("one color per episode replaces the background", {"source": "color"}),
+    "none": Preset(
+        "the task's own background; the camera motion and agent color options still apply", {"source": "none"}
+    ),
+}
+
+
+def distractor(name: str, **options: Any) -> DistractorConfig:
+    """Return the preset `name`, with `options` (fields of DistractorConfig) overriding its values."""
+    if name not in PRESETS:
+        raise UnknownNameError("distractor", name, PRESETS)
+    given = {key: value for key, value in options.items() if value is not None}
+    if "videos" in given:
+        # The path must be absolute, because a run may be resumed from another folder.
+        given["videos"] = str(Path(given["videos"]).expanduser().absolute())
+        if PRESETS[name].options.get("source", "video") not in ("video", "image"):
+            raise ConfigError(f"distractor {name!r} shows no videos: omit videos, or choose e.g. paper-video")
+    return build(DistractorConfig, {"name": name, **PRESETS[name].options, **given}, f"distractor {name!r}")
+
+
+NOISES: dict[str, dict[str, Any]] = {
+    "gaussian": {},
+    "projected": {"projection": 0},
+}
+"""Presets: noise in separate coordinates, and noise mixed with the state by a random matrix."""
+
+
+def noise(name: str, **options: Any) -> NoiseConfig:
+    """Return the preset `name`, with `options` (fields of NoiseConfig) overriding its values."""
+    if name not in NOISES:
+        raise UnknownNameError("noise", name, NOISES)
+    return build(NoiseConfig, {"name": name, **NOISES[name], **options}, f"noise {name!r}")

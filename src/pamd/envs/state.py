@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from functools import cached_property
+
 import numpy as np
 from numpy.typing import NDArray
 
-from pamd.envs.config import EnvConfig
+from pamd.envs.config import EnvConfig, NoiseConfig
 from pamd.envs.dmc import DMControl
-from pamd.envs.state_noise import StateNoise
 from pamd.envs.task import FAMILIES, Adjust, MaskedFrame, Outcome, Task
 
-__all__ = ["States"]
+__all__ = ["StateNoise", "States"]
 
 # Separates the random streams of the noise and the simulator.
 _NOISE = 0x5EED
@@ -66,3 +68,32 @@ class States(Task):
     @classmethod
     def check_name(cls, name: str) -> None:
         DMControl.check_name(name)
+
+
+@dataclass(frozen=True)
+class StateNoise:
+    """The noise of `config` for states of `state_size` numbers."""
+
+    config: NoiseConfig
+    state_size: int
+
+    @property
+    def size(self) -> int:
+        """The dimension n of an observation."""
+        return self.state_size + self.config.coordinates
+
+    @cached_property
+    def matrix(self) -> NDArray[np.float64] | None:
+        """A matrix [n, n] with entries N(0, 1/n), which preserves the expected squared norm of an observation."""
+        if self.config.projection is None:
+            return None
+        draws = np.random.default_rng([self.config.projection, self.size])
+        entries: NDArray[np.float64] = draws.standard_normal((self.size, self.size))
+        scaled: NDArray[np.float64] = entries / self.size**0.5
+        return scaled
+
+    def __call__(self, state: NDArray[np.float64], random: np.random.Generator) -> NDArray[np.float64]:
+        """Return the observation [n] for the state [state_size]."""
+        drawn = random.normal(self.config.mean, self.config.deviation, self.config.coordinates)
+        both = np.concatenate([state, drawn])
+        return both if self.matrix is None else self.matrix @ both

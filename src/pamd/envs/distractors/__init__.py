@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
+from pamd.envs.config import PRESETS, ClipRef, DistractorConfig, Preset, distractor
 from pamd.envs.distractors.compose import compose
-from pamd.envs.distractors.config import ClipRef, DistractorConfig
-from pamd.envs.distractors.presets import PRESETS, Preset, distractor
 
 __all__ = ["PRESETS", "ClipRef", "DistractorConfig", "Preset", "compose", "distractor"]

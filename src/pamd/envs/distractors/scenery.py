@@ -1,22 +1,33 @@
-"""Background frames as a function of (episode seed, episode number, decision)."""
+"""What a distractor shows as a function of (episode seed, episode number, decision): background, camera, colors."""
 
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from pamd.envs.config import DistractorConfig
 from pamd.envs.distractors.compose import hue_turn, to_gray, to_size, turn_hue
-from pamd.envs.distractors.config import DistractorConfig
 
-__all__ = ["Scenery"]
+__all__ = ["Scenery", "View"]
 
 Picture = NDArray[np.uint8]
 
 _STREAM = 0xBACD
 """Separates the random streams of the background and the task, which have the same seed."""
+
+_PERIODS = (30.0, 120.0)
+"""The range of the camera's motion periods, in decisions."""
+_MATERIALS = 256
+
+_GEOM = 5
+"""The value of mujoco.mjtObj.mjOBJ_GEOM. Copying it avoids an import of mujoco."""
+
+_Vector = list[float]
 
 
 class Scenery:
@@ -76,3 +87,53 @@ def _join(clips: Sequence[Picture], limit: int) -> list[tuple[int, int]]:
     """Join all clips into one video of `limit` frames, as (clip, frame) pairs. If they are too short, repeat them."""
     every = [(index, number) for index, clip in enumerate(clips) for number in range(len(clip))]
     return list(itertools.islice(itertools.cycle(every), limit))
+
+
+class View:
+    """The camera and colors of one episode, determined by the episode's random generator and the decision.
+
+    They affect only the rendered scene, not the simulation.
+    """
+
+    def __init__(self, config: DistractorConfig, rng: np.random.Generator) -> None:
+        self._reach = math.radians(config.jitter)
+        self._phases: _Vector = rng.uniform(0, 2 * np.pi, 3).tolist()
+        self._speeds: _Vector = (2 * np.pi / rng.uniform(*_PERIODS, 3)).tolist()
+        self._shift = config.agent_color * rng.uniform(-1, 1, (_MATERIALS, 3))
+        self._recolors = config.agent_color > 0
+        self._fixed: list[bool] = []
+
+    def adjust(self, time: int, model: Any, scene: Any) -> None:
+        """Rotate the cameras and recolor the moving bodies of mujoco.MjvScene `scene` for decision `time`."""
+        if self._reach:
+            waves = zip(self._speeds, self._phases, strict=True)
+            angles = [self._reach * math.sin(speed * time + phase) for speed, phase in waves]
+            for camera in scene.camera:
+                camera.forward, camera.up = _rotate_axes(camera.forward.tolist(), camera.up.tolist(), angles)
+        if self._recolors:
+            if not self._fixed:
+                self._fixed = [body == 0 for body in model.geom_bodyid.tolist()]
+            for geom in scene.geoms[: scene.ngeom]:
+                # Objects other than geoms (sites, tendons) keep their colors, because some mark the goal of the task.
+                if geom.objtype == _GEOM and not self._fixed[geom.objid]:
+                    # Colors change per material, so that a body of one color keeps one color. The last entry is for
+                    # geoms without a material (-1).
+                    shifted = geom.rgba[:3] + self._shift[geom.matid]
+                    geom.rgba[:3] = np.minimum(np.maximum(shifted, 0.0), 1.0)
+
+
+def _rotate_axes(forward: _Vector, up: _Vector, angles: _Vector) -> tuple[_Vector, _Vector]:
+    """Rotate a camera's axes by yaw, pitch and roll."""
+    (a, b, c), (x, y, z) = forward, up
+    right = [b * z - c * y, c * x - a * z, a * y - b * x]
+    yaw, pitch, roll = angles
+    forward, right = _rotate(forward, right, yaw)
+    forward, up = _rotate(forward, up, pitch)
+    up, right = _rotate(up, right, roll)
+    return forward, up
+
+
+def _rotate(one: _Vector, other: _Vector, angle: float) -> tuple[_Vector, _Vector]:
+    cosine, sine = math.cos(angle), math.sin(angle)
+    pairs = list(zip(one, other, strict=True))
+    return [cosine * a + sine * b for a, b in pairs], [cosine * b - sine * a for a, b in pairs]

