@@ -48,8 +48,8 @@ def load_optimizer(optimizer: torch.optim.Optimizer, tensors: Mapping[str, Tenso
         if like is None:
             raise CheckpointError(f"the tensor {name!r} belongs to no parameter: there are {len(parameters)}")
         if value.dim() and (value.shape, value.dtype) != (like.shape, like.dtype):
-            wanted, got = (f"{list(one.shape)} {one.dtype}" for one in (like, value))
-            raise CheckpointError(f"the tensor {name!r} must be {wanted}, got {got}")
+            expected, got = (f"{list(one.shape)} {one.dtype}" for one in (like, value))
+            raise CheckpointError(f"the tensor {name!r} must be {expected}, got {got}")
         # A file does not store the memory order, and the fused step reads moments in the memory order of the weights.
         copied = value.clone() if value.shape != like.shape else torch.empty_like(like).copy_(value)
         state.setdefault(int(index), {})[field] = copied

@@ -14,13 +14,12 @@ from torch import Tensor
 import pamd
 from pamd import exact
 from pamd.diagnostics import absorption_ratio, denoising_factor, geometry_of, match
-from pamd.diagnostics.absorption import absorption
+from pamd.diagnostics.absorption import Curve, absorption
 from pamd.diagnostics.base import Ledger
 from pamd.diagnostics.exact import _metric_of, _relative_residual, distortion
 from pamd.diagnostics.geometry import _condition_number, _off_diagonal_share, _pair_variation, _spectrum, anisotropy
 from pamd.diagnostics.latents import _classical_mds, _nearest_rows, _overlap, _pca, _standardized_l2
 from pamd.diagnostics.matching import parameters
-from pamd.diagnostics.residual import Curve
 from pamd.distances.pamd import QuadraticForm
 from pamd.distances.quadratic import Form, QuadraticConfig
 from pamd.errors import ConfigError, ShapeError
@@ -215,7 +214,7 @@ def test_a_ledger_goes_on_where_it_was_and_mixes_nothing(tmp_path: Path) -> None
     assert "a" in again
     assert "b" not in again
     again.add("b", {"x": 2.0})
-    assert Ledger(path, {"steps": 3, "strides": (2, 1)}).rows() == [{"x": 1.5}, {"x": 2.0}]
+    assert list(Ledger(path, {"steps": 3, "strides": (2, 1)})._rows.values()) == [{"x": 1.5}, {"x": 2.0}]
     with pytest.raises(ConfigError, match="steps 3 against 4"):
         Ledger(path, {"steps": 4, "strides": (2, 1)})
     with pytest.raises(ConfigError, match=r"settings \(steps 3 against 4\);"):
@@ -231,4 +230,4 @@ def test_a_ledger_without_rows_stands_in_nobody_s_way(tmp_path: Path) -> None:
     assert not path.exists()
     path.write_text('{"settings": {"steps": 4}}\n')
     Ledger(path, {"steps": 3}).add("a", {"x": 1})
-    assert Ledger(path, {"steps": 3}).rows() == [{"x": 1}]
+    assert list(Ledger(path, {"steps": 3})._rows.values()) == [{"x": 1}]

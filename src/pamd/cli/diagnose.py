@@ -46,12 +46,12 @@ def _command(name: str, compute: Callable[..., Any]) -> Callable[..., None]:
     for extra, hint in (("out", Path | None), ("threads", int | None)):
         options.append(inspect.Parameter(extra, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=hint))
 
-    def command(*args: Any, out: Path | None = None, threads: int | None = None, **given: Any) -> None:
+    def command(*args: Any, out: Path | None = None, threads: int | None = None, **values: Any) -> None:
         source = args[0] if args else None
-        subject = f"{name}-{given['preset']}" if "preset" in given else name
-        place = out or _default_directory(source) / subject
-        keeps = {"out": place} if "out" in signature else {}
-        _run(lambda **run: compute(*args, **given, **keeps, **run), "interrupted" in signature, place, threads)
+        subject = f"{name}-{values['preset']}" if "preset" in values else name
+        directory = out or _default_directory(source) / subject
+        keeps = {"out": directory} if "out" in signature else {}
+        _run(lambda **run: compute(*args, **values, **keeps, **run), "interrupted" in signature, directory, threads)
 
     command.__doc__ = f"{about}\n\nArgs:\n{entries}"
     command.__signature__ = inspect.Signature([*positional, *options])  # type: ignore[attr-defined]
@@ -73,7 +73,7 @@ def _default_directory(source: Path | None) -> Path:
     return (source if in_run and source is not None else Path()) / "diagnostics"
 
 
-def _run(compute: Callable[..., Any], resumable: bool, place: Path, threads: int | None) -> None:
+def _run(compute: Callable[..., Any], resumable: bool, directory: Path, threads: int | None) -> None:
     """Compute, save, draw and print the result. After Ctrl-C, do the same with the finished parts."""
     torch.set_num_threads(threads or available_threads())
     with Steps() as progress:
@@ -81,17 +81,17 @@ def _run(compute: Callable[..., Any], resumable: bool, place: Path, threads: int
         try:
             result = compute(progress=progress)
         except KeyboardInterrupt:
-            if not resumable or not any(place.glob("*.jsonl")):
+            if not resumable or not any(directory.glob("*.jsonl")):
                 raise RunInterrupted("interrupted before any part was finished") from None
             stopped, result = True, compute(progress=progress, interrupted=True)
         if stopped and not (getattr(result, "curves", ()) or getattr(result, "cells", ())):
             raise RunInterrupted("interrupted before any part was finished")
-        diagnostics.save(result, place)
-        section = drawings.draw(place)
+        diagnostics.save(result, directory)
+        section = drawings.draw(directory)
         progress.say(section.text())
-        progress.say(f"{place}")
+        progress.say(f"{directory}")
     if stopped:
-        raise RunInterrupted(f"interrupted; the finished parts are in {place}; rerun the same command to continue")
+        raise RunInterrupted(f"interrupted; the finished parts are in {directory}; rerun the same command to continue")
 
 
 diagnose: dict[str, Callable[..., None]] = {name: _command(name, DIAGNOSTICS.get(name)) for name in DIAGNOSTICS.names()}

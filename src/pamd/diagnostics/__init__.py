@@ -6,14 +6,14 @@ which `pamd.report.diagnostics.draw` makes figures. `pamd diagnose NAME` does bo
 
 from __future__ import annotations
 
-from pamd.diagnostics.absorption import Absorption, absorption_ratio
+from pamd.diagnostics.absorption import Absorption, Curve, absorption_ratio
 from pamd.diagnostics.base import DIAGNOSTICS, save
 from pamd.diagnostics.dimension import Dimension, Need, dimension
 from pamd.diagnostics.exact import Cell, Exact, Space, exact
 from pamd.diagnostics.geometry import Geometry, geometry, geometry_of
 from pamd.diagnostics.latents import LatentReport, latents
 from pamd.diagnostics.matching import Head, match
-from pamd.diagnostics.residual import Curve, Residual, ResidualSettings, residual
+from pamd.diagnostics.residual import Residual, ResidualSettings, residual
 from pamd.representation.meters import denoising_factor
 
 __all__ = [

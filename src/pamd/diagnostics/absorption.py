@@ -1,14 +1,14 @@
-"""The absorption ratio: the share of the residual that the distance head removes without training the encoder."""
+"""Curves of residual fitting, and the absorption ratio: how much of the residual the head removes by itself."""
 
 from __future__ import annotations
 
 import math
 import statistics
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Protocol
+from dataclasses import dataclass, field
+from typing import Literal
 
-__all__ = ["Absorption", "absorption", "absorption_ratio"]
+__all__ = ["Absorption", "Curve", "absorption", "absorption_ratio"]
 
 _TAIL = 0.1
 """The end of a curve is the mean of its last tenth, because single points are noisy."""
@@ -17,17 +17,21 @@ _FLOOR = 1e-12
 """Residuals below this are considered equal, because they are rounding errors."""
 
 
-class _Curve(Protocol):
-    @property
-    def distance(self) -> str: ...
-    @property
-    def encoder(self) -> str: ...
-    @property
-    def seed(self) -> int: ...
-    @property
-    def residual(self) -> list[float]: ...
-    @property
-    def target_square(self) -> list[float]: ...
+@dataclass(frozen=True)
+class Curve:
+    """One fit with N points. The first point is before the first step."""
+
+    distance: str
+    encoder: Literal["frozen", "trainable"]
+    seed: int
+    steps: list[int]
+    """[N]: gradient updates"""
+    residual: list[float]
+    """[N]: mean over the evaluation pairs of (d - target)^2"""
+    target_square: list[float]
+    """[N]: mean of target^2, which gives the scale of the residual"""
+    batch_loss: list[float] = field(default_factory=list)
+    """[N]: the loss of a training batch with the same weights, which the released code logs"""
 
 
 @dataclass(frozen=True)
@@ -64,18 +68,18 @@ def absorption_ratio(initial: float, frozen: float, trainable: float) -> float:
     return by_head / by_both if by_both > by_head else 1.0
 
 
-def absorption(distance: str, curves: Sequence[_Curve]) -> Absorption | None:
+def absorption(distance: str, curves: Sequence[Curve]) -> Absorption | None:
     """Return the absorption of `distance` over the seeds that have both curves; None if there are none."""
-    found = {(c.encoder, c.seed): c for c in curves if c.distance == distance}
-    seeds = sorted(seed for encoder, seed in found if encoder == "frozen" and ("trainable", seed) in found)
+    by_seed = {(c.encoder, c.seed): c for c in curves if c.distance == distance}
+    seeds = sorted(seed for encoder, seed in by_seed if encoder == "frozen" and ("trainable", seed) in by_seed)
     if not seeds:
         return None
-    frozen, trainable = ([_end(found[encoder, s].residual) for s in seeds] for encoder in ("frozen", "trainable"))
-    initial = [found["frozen", s].residual[0] for s in seeds]
+    frozen, trainable = ([_end(by_seed[encoder, s].residual) for s in seeds] for encoder in ("frozen", "trainable"))
+    initial = [by_seed["frozen", s].residual[0] for s in seeds]
     ratios = [absorption_ratio(*three) for three in zip(initial, frozen, trainable, strict=True)]
     relative = []
     for seed in seeds:
-        head, both = (_relative(found[encoder, seed]) for encoder in ("frozen", "trainable"))
+        head, both = (_relative(by_seed[encoder, seed]) for encoder in ("frozen", "trainable"))
         relative.append(absorption_ratio(head[0], _end(head), _end(both)))
     levels = [max(t, _FLOOR) / max(f, _FLOOR) for f, t in zip(frozen, trainable, strict=True)]
     return Absorption(
@@ -92,7 +96,7 @@ def absorption(distance: str, curves: Sequence[_Curve]) -> Absorption | None:
     )
 
 
-def _relative(curve: _Curve) -> list[float]:
+def _relative(curve: Curve) -> list[float]:
     return [r / max(t, _FLOOR) for r, t in zip(curve.residual, curve.target_square, strict=True)]
 
 

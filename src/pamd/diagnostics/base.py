@@ -19,6 +19,7 @@ import numpy as np
 from pamd import atomic_io
 from pamd.errors import ConfigError
 from pamd.registry import Registry
+from pamd.schema import tree_differences
 
 __all__ = ["DIAGNOSTICS", "Ledger", "Progress", "Result", "diagnostic", "quiet", "save"]
 
@@ -118,18 +119,14 @@ class Ledger:
         with self._path.open("a") as file:
             file.write("".join(json.dumps(line) + "\n" for line in new))
 
-    def rows(self) -> list[dict[str, Any]]:
-        """Return all rows in the order in which they were added."""
-        return list(self._rows.values())
-
-    def _check(self, found: dict[str, Any]) -> None:
-        if self._header == found:
+    def _check(self, header: dict[str, Any]) -> None:
+        """Raise ConfigError unless the file was written with the same settings."""
+        if self._header == header:
             return
-        old, new = _leaves(found), _leaves(self._header)
-        differ = [f"{key} {old.get(key)!r} against {new[key]!r}" for key in new if old.get(key) != new[key]]
+        differ = tree_differences(dict(header.get("settings", {})), self._header["settings"])
+        shown = "; ".join(f"{key} {old!r} against {new!r}" for key, old, new in differ) or "another version"
         raise ConfigError(
-            f"{self._path} contains results of other settings ({'; '.join(differ) or 'another version'});"
-            " choose another --out, or remove it"
+            f"{self._path} contains results of other settings ({shown}); choose another --out, or remove it"
         )
 
 
@@ -144,10 +141,3 @@ def _whole_rows(path: Path) -> list[dict[str, Any]]:
                 f"{path}, line {number} is damaged ({error}); fix that line, or remove the file"
             ) from None
     return rows
-
-
-def _leaves(value: Any, name: str = "") -> dict[str, Any]:
-    """Return the leaves of nested dictionaries by their last keys."""
-    if not isinstance(value, dict):
-        return {name: value}
-    return {leaf: found for key, inner in value.items() for leaf, found in _leaves(inner, key).items()}

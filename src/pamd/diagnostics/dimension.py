@@ -168,11 +168,11 @@ def _needs(
             head = match(name, d)
         except ConfigError:
             continue  # The distance is not defined for so few dimensions.
-        found = _least_distortions(
+        distortions = _least_distortions(
             [tables[key] for key in left], head, d,
             within=within, seeds=seeds, steps=steps, learning_rate=learning_rate,
         )  # fmt: skip
-        for key, distortion in zip(left, found.tolist(), strict=True):
+        for key, distortion in zip(left, distortions.tolist(), strict=True):
             if distortion <= within:
                 needs[key] = Need(*key, name, d, distortion)
             elif distortion < needs[key].distortion:
@@ -182,12 +182,13 @@ def _needs(
 
 def _correlations(spaces: Sequence[Space], cells: Sequence[Need]) -> dict[str, float]:
     size = {(space.mdp, space.metric): space.effective_dimension for space in spaces}
-    found = {}
+    correlations = {}
     for name in dict.fromkeys(cell.distance for cell in cells):
         selected = [cell for cell in cells if cell.distance == name]
         needed = [float("inf") if cell.dimension is None else float(cell.dimension) for cell in selected]
-        found[name] = rank_correlation(np.array([size[cell.mdp, cell.metric] for cell in selected]), np.array(needed))
-    return found
+        sizes = np.array([size[cell.mdp, cell.metric] for cell in selected])
+        correlations[name] = rank_correlation(sizes, np.array(needed))
+    return correlations
 
 
 def _least_distortions(
@@ -214,7 +215,7 @@ def _least_distortions(
         table = torch.randn(len(spaces), max(map(len, spaces)), latent_dim) * START / (2 * latent_dim) ** 0.5
     for first, D in zip(range(0, len(spaces), seeds), metrics, strict=True):
         table[first, : len(D)] = _scaled(D, latent_dim)
-    (left, right, wanted), weights = _pairs(spaces, symmetric=heads[0].properties.symmetric), stack_module_state(heads)
+    (left, right, target), weights = _pairs(spaces, symmetric=heads[0].properties.symmetric), stack_module_state(heads)
     groups: list[dict[str, Any]] = [{"params": [table.requires_grad_()]}]
     if weights[0]:
         # At the same learning rate, a network changes more than a table.
@@ -224,7 +225,7 @@ def _least_distortions(
     rows, best = torch.arange(len(spaces))[:, None], torch.full((len(metrics),), float("inf"))
     for step in range(steps):
         value = measure(weights, table[rows, left], table[rows, right])
-        ratio = (value.mean(-1) if value.ndim == 3 else value) / wanted
+        ratio = (value.mean(-1) if value.ndim == 3 else value) / target
         if step % _CHECK_EVERY == 0 or step == steps - 1:
             best = torch.minimum(best, _distortion(ratio.detach()).view(-1, seeds).amin(1))
             if bool((best <= within).all()):
@@ -255,9 +256,9 @@ def _pairs(spaces: Sequence[Array], *, symmetric: bool) -> tuple[Tensor, Tensor,
         indices = [np.concatenate([pair, pair[::-1]], axis=1) for pair in indices]
     most = max(pair.shape[1] for pair in indices)
     filled = [np.concatenate([pair, pair[:, :1].repeat(most - pair.shape[1], 1)], axis=1) for pair in indices]
-    wanted = np.stack([D[pair[0], pair[1]] for D, pair in zip(spaces, filled, strict=True)])
+    target = np.stack([D[pair[0], pair[1]] for D, pair in zip(spaces, filled, strict=True)])
     left, right = (torch.as_tensor(np.stack([pair[side] for pair in filled])) for side in (0, 1))
-    return left, right, torch.as_tensor(wanted, dtype=torch.float32)
+    return left, right, torch.as_tensor(target, dtype=torch.float32)
 
 
 def _distortion(ratio: Tensor) -> Tensor:

@@ -8,6 +8,7 @@ are held out of the fit to detect heads that only memorize pairs.
 from __future__ import annotations
 
 import dataclasses
+import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -31,7 +32,7 @@ __all__ = ["START", "Cell", "Exact", "Space", "exact", "quotient", "space_of"]
 
 _DISTANCES = ("l2", "cosine", "mico", "diagonal", "adaptive-diagonal", "pamd", "mlp")
 _DIMENSIONS = (2, 4, 8, 16, 32)
-_ENCODERS = ("frozen", "trainable")
+_ENCODERS: tuple[Literal["frozen", "trainable"], ...] = ("frozen", "trainable")
 START = 2.0
 """The typical initial distance between random latents; the mean of the metric is 1. If it is much larger, a norm
 converges to bad minima. If it is smaller, a trace-normalized form, which never exceeds the norm, cannot reach the
@@ -157,42 +158,36 @@ def exact(
     """
     if seeds < 1 or steps < 1 or not 0 < held_out < 1:
         raise ConfigError(f"exact: seeds, steps >= 1 and 0 < held_out < 1, got {seeds}, {steps}, {held_out}")
-    for what, given in (("metrics", metrics), ("distances", distances), ("dimensions", dimensions)):
-        if not given or (what == "dimensions" and min(dimensions) < 1):
-            raise ConfigError(f"exact: {what} must name at least one, and dimensions be at least 1, got {given}")
+    for what, names in (("metrics", metrics), ("distances", distances), ("dimensions", dimensions)):
+        if not names or (what == "dimensions" and min(dimensions) < 1):
+            raise ConfigError(f"exact: {what} must name at least one, and dimensions be at least 1, got {names}")
     for name in distances:
         DISTANCES.get(name)
     mdps = _standard_mdps() if mdps is None else mdps
     tables = {}
-    for count, (mdp, metric) in enumerate((mdp, metric) for mdp in mdps for metric in metrics):
+    for count, (mdp, metric) in enumerate(itertools.product(mdps, metrics)):
         progress("solving MDPs", count, len(mdps) * len(metrics))
-        tables[f"{mdp} {metric}"] = _metric_of(mdps[mdp], metric)
+        tables[mdp, metric] = _metric_of(mdps[mdp], metric)
     settings = {"steps": steps, "learning_rate": learning_rate, "held_out": held_out}
-    ledger = Ledger(None if out is None else out / "cells.jsonl", {**settings, "mdps": _digest(tables)})
-    plan = [
-        (name, distance, d, encoder, seed)
-        for seed in range(seeds)
-        for name in tables
-        for distance in distances
-        for d in dimensions
-        for encoder in _ENCODERS
-    ]
-    for count, (name, distance, d, encoder, seed) in enumerate(plan if not interrupted else ()):
-        key = f"{name} {distance} {d} {encoder} {seed}"
-        if key not in ledger:
-            head = match(distance, d)
-            fitted, rest = _split(len(tables[name]), held_out, seed)
-            measured = _embed(
-                tables[name], head, d, trainable=encoder == "trainable", seed=seed, pairs=fitted, steps=steps,
+    # The number of states identifies an MDP. The last digits of its distances depend on the machine.
+    states = {mdp: float(len(D)) for (mdp, _), D in tables.items()}
+    ledger = Ledger(None if out is None else out / "cells.jsonl", {**settings, "mdps": states})
+    plan = list(itertools.product(range(seeds), tables, distances, dimensions, _ENCODERS))
+    keys = [" ".join(map(str, (*table, name, d, encoder, seed))) for seed, table, name, d, encoder in plan]
+    for count, (seed, table, name, d, encoder) in enumerate(plan if not interrupted else ()):
+        if keys[count] not in ledger:
+            D, head = tables[table], match(name, d)
+            fitted, rest = _split(len(D), held_out, seed)
+            fit = _embed(
+                D, head, d, trainable=encoder == "trainable", seed=seed, pairs=fitted, steps=steps,
                 learning_rate=learning_rate,
             )  # fmt: skip
-            mdp, metric = _names(name)
-            ledger.add(key, _cell(mdp, metric, distance, d, encoder, seed, measured, tables[name], fitted, rest))
+            cell = Cell(*table, name, d, encoder, seed, *_measured(fit, D, fitted, rest))
+            ledger.add(keys[count], dataclasses.asdict(cell))
         progress("fitting", count + 1, len(plan))
-    keys = [" ".join(map(str, part)) for part in plan]
     cells = tuple(Cell(**ledger[key]) for key in keys if key in ledger)
-    spaces = tuple(space_of(*_names(name), quotient(D)) for name, D in tables.items())
-    return Exact(settings, tables, cells, spaces)
+    spaces = tuple(space_of(*table, quotient(D)) for table, D in tables.items())
+    return Exact(settings, {" ".join(table): D for table, D in tables.items()}, cells, spaces)
 
 
 def _embed(
@@ -226,32 +221,18 @@ def _embed(
             loss.backward()
             optimizer.step()
     with torch.no_grad():
-        found = distance.all_pairs(table).numpy().astype(np.float64)
-    return np.asarray((found + found.T) / 2)
+        values = distance.all_pairs(table).numpy().astype(np.float64)
+    return np.asarray((values + values.T) / 2)
 
 
-def _cell(
-    mdp: str,
-    metric: str,
-    distance: str,
-    latent_dim: int,
-    encoder: str,
-    seed: int,
-    d: Array,
-    D: Array,
-    fitted: NDArray[np.int64],
-    rest: NDArray[np.int64],
-) -> dict[str, Any]:
+def _measured(
+    d: Array, D: Array, fitted: NDArray[np.int64], rest: NDArray[np.int64]
+) -> tuple[float, float, float, float]:
+    """Return the last four fields of a `Cell` for distances d and the metric D, [S, S] each."""
     upper = np.triu_indices(len(D), 1)
     some, others = ((d[p[:, 0], p[:, 1]], D[p[:, 0], p[:, 1]]) for p in (fitted, rest))
-    cell = Cell(
-        mdp, metric, distance, latent_dim, "trainable" if encoder == "trainable" else "frozen", seed,
-        distortion=distortion(d[upper], D[upper]),
-        rank_correlation=rank_correlation(d[upper], D[upper]),
-        residual=_relative_residual(*some),
-        held_out=_relative_residual(*others),
-    )  # fmt: skip
-    return dataclasses.asdict(cell)
+    whole = d[upper], D[upper]
+    return distortion(*whole), rank_correlation(*whole), _relative_residual(*some), _relative_residual(*others)
 
 
 def _split(states: int, held_out: float, seed: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
@@ -261,17 +242,6 @@ def _split(states: int, held_out: float, seed: int) -> tuple[NDArray[np.int64], 
         raise ConfigError(f"exact: {states} states make {len(pairs)} pairs; at least 3 states are required")
     count = min(len(pairs) - 1, max(1, round(held_out * len(pairs))))
     return pairs[count:], pairs[:count]
-
-
-def _names(table: str) -> tuple[str, str]:
-    """Return the MDP and metric in a table's name."""
-    mdp, metric = table.rsplit(" ", 1)
-    return mdp, metric
-
-
-def _digest(tables: Mapping[str, Array]) -> dict[str, float]:
-    """Return the number of states per MDP as a digest. The last digits of distances depend on the machine."""
-    return {_names(table)[0]: float(len(D)) for table, D in tables.items()}
 
 
 def space_of(mdp: str, metric: str, D: Array) -> Space:

@@ -29,8 +29,8 @@ class Head:
 
     def __str__(self) -> str:
         width = f", hidden {self.options['hidden']}" if "hidden" in self.options else ""
-        wanted = f" (to match: {self.reference:,})" if self.reference is not None else ""
-        return f"{self.distance}: {self.parameters:,} parameters{width}{wanted}"
+        target = f" (to match: {self.reference:,})" if self.reference is not None else ""
+        return f"{self.distance}: {self.parameters:,} parameters{width}{target}"
 
 
 def parameters(module: torch.nn.Module) -> int:
@@ -45,27 +45,21 @@ def match(name: str, latent_dim: int, like: str | None = "pamd", preset: str | N
     """
     cls = DISTANCES.get(name)
     options: Mapping[str, Any] = cls.presets.get(preset, {}) if preset is not None else {}
-    count = _Counter(name, latent_dim, options)
+
+    def count(hidden: int | None, of: str = name, settings: Mapping[str, Any] = options) -> int:
+        """Count parameters at a width, without allocating them."""
+        width = {} if hidden is None else {"hidden": hidden}
+        with torch.device("meta"):
+            return parameters(distance(of, latent_dim=latent_dim, **{**settings, **width}))
+
     if like is None or like == name or "hidden" not in {f.name for f in dataclasses.fields(cls.Config)}:
-        return Head(name, count.at(None), dict(options))
-    wanted = _Counter(like, latent_dim, {}).at(None)
+        return Head(name, count(None), dict(options))
+    target = count(None, like, {})
     low, high = 1, 1
-    while count.at(high) < wanted:
+    while count(high) < target:
         low, high = high, 2 * high
     while high - low > 1:
         middle = (low + high) // 2
-        low, high = (middle, high) if count.at(middle) < wanted else (low, middle)
-    hidden = min((low, high), key=lambda width: abs(count.at(width) - wanted))
-    return Head(name, count.at(hidden), {**options, "hidden": hidden}, wanted)
-
-
-class _Counter:
-    """A counter of the parameters of a distance at a hidden width. It does not allocate them."""
-
-    def __init__(self, name: str, latent_dim: int, options: Mapping[str, Any]) -> None:
-        self._name, self._latent_dim, self._options = name, latent_dim, options
-
-    def at(self, hidden: int | None) -> int:
-        width = {} if hidden is None else {"hidden": hidden}
-        with torch.device("meta"):
-            return parameters(distance(self._name, latent_dim=self._latent_dim, **{**self._options, **width}))
+        low, high = (middle, high) if count(middle) < target else (low, middle)
+    hidden = min((low, high), key=lambda width: abs(count(width) - target))
+    return Head(name, count(hidden), {**options, "hidden": hidden}, target)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import dataclasses
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar, Literal
 
@@ -15,7 +15,7 @@ from torch import nn
 from torch.nn import functional as F
 
 from pamd.diagnostics import matching
-from pamd.diagnostics.absorption import Absorption, absorption
+from pamd.diagnostics.absorption import Absorption, Curve, absorption
 from pamd.diagnostics.base import Ledger, Progress, diagnostic, quiet
 from pamd.diagnostics.matching import Head
 from pamd.diagnostics.transitions import Drawn, Encode, Rewards, Transitions, collect, open_replay
@@ -121,23 +121,6 @@ _COLLECTED = {
 
 
 @dataclass(frozen=True)
-class Curve:
-    """One fit with N points. The first point is before the first step."""
-
-    distance: str
-    encoder: Literal["frozen", "trainable"]
-    seed: int
-    steps: list[int]
-    """[N]: gradient updates"""
-    residual: list[float]
-    """[N]: mean over the evaluation pairs of (d - target)^2"""
-    target_square: list[float]
-    """[N]: mean of target^2, which gives the scale of the residual"""
-    batch_loss: list[float] = field(default_factory=list)
-    """[N]: the loss of a training batch with the same weights, which the released code logs"""
-
-
-@dataclass(frozen=True)
 class Residual:
     """A residual fitting experiment. `curves` holds the finished curves."""
 
@@ -207,8 +190,7 @@ def residual(
         if key not in ledger:
             ledger.add(key, dataclasses.asdict(experiment.fit(head, which == "trainable", seed, progress)))
     curves = tuple(Curve(**ledger[key]) for h, e, s in plan if (key := f"{h} {e} seed {s}") in ledger)
-    found = [absorption(head.distance, curves) for head in heads]
-    ratios = tuple(ratio for ratio in found if ratio is not None)
+    ratios = tuple(ratio for head in heads if (ratio := absorption(head.distance, curves)) is not None)
     return Residual(settings, experiment.data.description, experiment.zero, heads, curves, ratios)
 
 

@@ -33,15 +33,15 @@ _CHUNK = 256
 
 def open_replay(path: Path) -> Replay:
     """Open the replay of the run in `path`, or the replay in `path`, read-only and memory-mapped."""
-    place = path / "replay" if (path / "config.json").is_file() else path
-    if not place.is_dir():
+    directory = path / "replay" if (path / "config.json").is_file() else path
+    if not directory.is_dir():
         raise RunError(f"{path} is neither a run directory nor a saved replay")
-    replay = Replay.open(place, read_only=True, storage="mmap")
+    replay = Replay.open(directory, read_only=True, storage="mmap")
     if len(replay.layout.frame_shape) != 3:
-        raise ShapeError(f"the replay in {place} contains states; this diagnostic requires images")
+        raise ShapeError(f"the replay in {directory} contains states; this diagnostic requires images")
     _, height, width = replay.layout.frame_shape
     if height != width:
-        raise ShapeError(f"the encoder requires square images, but the replay in {place} has {height} x {width}")
+        raise ShapeError(f"the encoder requires square images, but the replay in {directory} has {height} x {width}")
     return replay
 
 

@@ -204,10 +204,10 @@ class Distance(nn.Module, ABC, Generic[_ConfigT]):
         if isinstance(value, Tensor) and value.shape == (z.shape if self.coordinate_wise else z.shape[:1]):
             return
         got = list(value.shape) if isinstance(value, Tensor) else type(value).__name__
-        wanted = "[P, d] (coordinate_wise is True)" if self.coordinate_wise else "[P]"
+        expected = "[P, d] (coordinate_wise is True)" if self.coordinate_wise else "[P]"
         advice = "; set coordinate_wise = True for [P, d]" if got == list(z.shape) and not self.coordinate_wise else ""
         raise ShapeError(
-            f"{type(self).__name__}._value must return {wanted} for z of {list(z.shape)}, got {got}{advice}"
+            f"{type(self).__name__}._value must return {expected} for z of {list(z.shape)}, got {got}{advice}"
         )
 
     def _checked(self, z: Tensor, z_prime: Tensor, paired: bool) -> tuple[Tensor, Tensor]:

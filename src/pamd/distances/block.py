@@ -42,9 +42,9 @@ class PamdBlock(QuadraticForm[BlockConfig]):
 
     @classmethod
     def resolve(cls, config: BlockConfig, latent_dim: int) -> BlockConfig:
-        wanted = _USUAL_BLOCK if config.block is None else config.block
+        size = _USUAL_BLOCK if config.block is None else config.block
         divisors = [b for b in range(1, latent_dim + 1) if latent_dim % b == 0]
-        nearest = min(divisors, key=lambda b: abs(b - wanted))
+        nearest = min(divisors, key=lambda b: abs(b - size))
         if config.block not in (None, nearest):
             raise ConfigError(
                 f"distance 'pamd-block': block {config.block} does not divide latent_dim {latent_dim};"
@@ -59,8 +59,8 @@ class PamdBlock(QuadraticForm[BlockConfig]):
         both = (z, z_prime), (z_prime, z)
         L, L_swapped = (predicted_factors(self.net, *pair, self.block, self.config.diagonal_epsilon) for pair in both)
         G_k = symmetrize(L, L_swapped)  # [P, K, b, b]
-        place = torch.eye(G_k.shape[1], dtype=G_k.dtype, device=G_k.device)
-        return torch.einsum("pkij,kl->pkilj", G_k, place).flatten(3, 4).flatten(1, 2)
+        diagonal = torch.eye(G_k.shape[1], dtype=G_k.dtype, device=G_k.device)
+        return torch.einsum("pkij,kl->pkilj", G_k, diagonal).flatten(3, 4).flatten(1, 2)
 
     def _form(self, z: Tensor, z_prime: Tensor, delta: Tensor, rows: Tensor) -> Form:
         return predicted_form(self.net, z, z_prime, delta, rows, self.block, self.config.diagonal_epsilon)

@@ -89,11 +89,11 @@ def _plain_gradients(
     """
     # Aliases prevent autograd from following a path from one input to another. Both may come from the same latents.
     aliases = [x.view_as(x) for x in inputs]
-    given = [(output, grad) for output, grad in zip(plain(*aliases), grad_outputs, strict=True) if grad is not None]
-    outputs, grads = [output for output, _ in given], [grad for _, grad in given]
-    wanted = [x for x, need in zip(aliases, needed, strict=True) if need]
-    found = iter(torch.autograd.grad(outputs, wanted, grads, create_graph=True, allow_unused=True))
-    return [next(found) if need else None for need in needed]
+    used = [(output, grad) for output, grad in zip(plain(*aliases), grad_outputs, strict=True) if grad is not None]
+    outputs, grads = [output for output, _ in used], [grad for _, grad in used]
+    sources = [x for x, need in zip(aliases, needed, strict=True) if need]
+    slopes = iter(torch.autograd.grad(outputs, sources, grads, create_graph=True, allow_unused=True))
+    return [next(slopes) if need else None for need in needed]
 
 
 class _PackedForm(torch.autograd.Function):

@@ -295,12 +295,12 @@ def _no_rows(z: Tensor) -> Tensor:
     return torch.empty(0, dtype=torch.long, device=z.device)
 
 
-def _draw_pairs(count: int, wanted: int | None, device: torch.device, generator: torch.Generator | None) -> Tensor:
-    """Draw `wanted` distinct pairs out of `count`, or all of them -> [m]."""
-    if wanted is None or wanted >= count:
-        return torch.arange(count, device=device)
+def _draw_pairs(pairs: int, count: int | None, device: torch.device, generator: torch.Generator | None) -> Tensor:
+    """Draw `count` of the pairs, each at most once; None draws all -> [m]."""
+    if count is None or count >= pairs:
+        return torch.arange(pairs, device=device)
     drawn_on = generator.device if generator is not None else device
-    return torch.randperm(count, generator=generator, device=drawn_on)[:wanted].to(device)
+    return torch.randperm(pairs, generator=generator, device=drawn_on)[:count].to(device)
 
 
 def _draw_signs(pairs: int, d: int, probes: int | None, like: Tensor, generator: torch.Generator | None) -> Tensor:

@@ -119,7 +119,7 @@ class Conv(Encoder[ConvConfig]):
 def _reading_frames(weight: Tensor, bias: Tensor) -> tuple[Tensor, Tensor]:
     """Return a layer on frames that equals the layer `weight` [O, 3k, 3, 3], `bias` [O] on their differences.
 
-    The given layer reads x_2 - x_1, ..., x_k - x_{k-1}, x_k - 1/2 for frames x_1, ..., x_k. Both layers are linear, so
+    That layer reads x_2 - x_1, ..., x_k - x_{k-1}, x_k - 1/2 for frames x_1, ..., x_k. Both layers are linear, so
     the small weight is transformed instead of the images. No frame is copied.
     """
     moves, newest = weight[:, :-_COLORS], weight[:, -_COLORS:]

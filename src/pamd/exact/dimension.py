@@ -116,6 +116,6 @@ def _least_cover(covers: NDArray[np.bool_]) -> int:
     except ImportError:
         raise ImportError("covering numbers require SciPy: pip install 'pamd[exact]'") from None
     rows = np.unique(covers, axis=0)
-    wanted = LinearConstraint(np.unique(rows.T, axis=0).astype(float), lb=1)
-    found = milp(np.ones(len(rows)), constraints=wanted, integrality=1, bounds=Bounds(0, 1))
-    return round(float(found.fun))
+    covered = LinearConstraint(np.unique(rows.T, axis=0).astype(float), lb=1)
+    solution = milp(np.ones(len(rows)), constraints=covered, integrality=1, bounds=Bounds(0, 1))
+    return round(float(solution.fun))
