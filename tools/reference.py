@@ -11,8 +11,7 @@ from typing import Any
 
 import pamd
 from pamd.cli.main import COMMANDS
-from pamd.cli.parser import grouped
-from pamd.cli.signature import Option, description, options
+from pamd.cli.parser import Option, description, grouped, options
 from pamd.envs import FAMILIES
 from pamd.envs.dmc import ACTION_REPEATS, OTHER_ACTION_REPEAT
 from pamd.methods.family import family

@@ -13,10 +13,9 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from pamd.cli.console import print_text
+from pamd.cli.console import Steps, print_text
 from pamd.cli.pack import pack as pack_runs
 from pamd.cli.parser import bind
-from pamd.cli.progress import Steps
 from pamd.cli.sweep import Execution, plan_jobs, print_plan, print_summary, run_jobs
 from pamd.errors import PamdError, UnknownNameError
 from pamd.runs.campaigns import campaign_runs

@@ -10,6 +10,8 @@ from pathlib import Path
 import pytest
 
 from pamd.cli.main import main
+from pamd.envs import FAMILIES
+from pamd.envs.toy import Toy
 from pamd.methods import PIPELINES, names
 
 NAMED = ["sac", "deepmdp", "dbc", "dbc-det", "mico", "simsr", "simsr+pamd", "dbc-det+pamd", "simsr+mlp"]
@@ -88,6 +90,32 @@ def test_list(what: str, capsys: pytest.CaptureFixture[str]) -> None:
     expected = {"methods": "simsr+pamd", "distances": "pamd-lowrank", "operators": "independent", "scales": "cpu"}
     expected |= {"distractors": "released-video", "learners": "drqv2: gamma=0.99"}
     assert expected.get(what, "cheetah_run") in capsys.readouterr().out
+
+
+def test_the_tasks_of_a_plug_in_are_listed(capsys: pytest.CaptureFixture[str]) -> None:
+    class Pond(Toy):
+        """Tasks in the water."""
+
+        @classmethod
+        def tasks(cls) -> tuple[str, ...]:
+            return ()
+
+    class Zoo(Toy):
+        @classmethod
+        def tasks(cls) -> tuple[str, ...]:
+            return ("zoo:otter",)
+
+    FAMILIES.register("pond")(Pond)
+    FAMILIES.register("zoo")(Zoo)
+    try:
+        assert main(["list", "tasks"]) == 0
+    finally:
+        FAMILIES.unregister("pond")
+        FAMILIES.unregister("zoo")
+    lines = capsys.readouterr().out.splitlines()
+    assert "pond:NAME: Tasks in the water." in lines
+    assert "zoo:otter: action repeat 1" in lines
+    assert {"toy: action repeat 1", "toy:goal: action repeat 1"} <= set(lines)
 
 
 def test_diff(capsys: pytest.CaptureFixture[str]) -> None:

@@ -10,8 +10,7 @@ from typing import Annotated, Any, Literal
 import pytest
 
 from pamd.cli.main import COMMANDS, main
-from pamd.cli.parser import bind, parser
-from pamd.cli.signature import Metavar, Without, options
+from pamd.cli.parser import Metavar, Without, bind, options, parser
 from pamd.errors import ConfigError
 
 

@@ -11,7 +11,7 @@ import pytest
 from rich.console import Console
 from tests.sweep.sweeps import toys
 
-from pamd.cli.board import Board, duration
+from pamd.cli.sweep import Board, duration
 from pamd.sweep import Tracked
 
 
@@ -29,7 +29,7 @@ def board(terminal: bool) -> tuple[Board, io.StringIO]:
 @pytest.mark.parametrize("terminal", [True, False])
 def test_state_progress_return_and_time_left(terminal: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     clock: dict[str, Any] = {"now": 1000.0}
-    monkeypatch.setattr("pamd.cli.board.time.monotonic", lambda: clock["now"])
+    monkeypatch.setattr("pamd.cli.sweep.time.monotonic", lambda: clock["now"])
     one, two, three = (Tracked(job) for job in toys(tmp_path, range(3), decisions=20_000))
     one.state, two.state = "running", "finished"
     write(one, 4_000, 31.25)

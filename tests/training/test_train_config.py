@@ -16,6 +16,7 @@ from pamd.configuration import RunOptions, configure
 from pamd.errors import ConfigError, RunError
 from pamd.methods import names
 from pamd.runs.identity import LAYOUT, tree_identity
+from pamd.settings import RENAMED
 from pamd.training.config import config_text, parse_config, read_config, run_name
 
 METHODS = ["sac", "drqv2", "drqv2:simsr+pamd", *(name for name in names() if name != "none")]
@@ -195,3 +196,14 @@ def test_every_option_says_what_it_does() -> None:
         assert f"    {field.name}: " in source
         after = source.split(f"    {field.name}: ", 1)[1].split("\n")[1]
         assert after.strip().startswith('"""'), field.name
+
+
+def test_a_config_file_with_an_old_option_name_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(RENAMED, "SacConfig", {"width": "hidden"})
+    config = toy()
+    tree = json.loads(config_text(config))
+    options = tree["learner"]["options"]
+    options["width"] = options.pop("hidden")
+    with pytest.warns(DeprecationWarning, match=r"'learner\.width' is now called 'learner\.hidden'"):
+        assert parse_config(tree, "it") == config
+    assert "width" in options, "the tree of the caller stays as it was"

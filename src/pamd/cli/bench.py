@@ -9,9 +9,8 @@ import time
 from pathlib import Path
 from typing import Annotated, Any
 
-from pamd.cli.clips import prepare_clips
-from pamd.cli.console import print_text
-from pamd.cli.signature import Without
+from pamd.cli.console import prepare_clips, print_text
+from pamd.cli.parser import Without
 from pamd.cli.train import RUN_GROUPS, Settings, build_config
 from pamd.configuration import RunOptions
 from pamd.errors import ConfigError

@@ -12,7 +12,7 @@ from typing import Any
 import torch
 
 from pamd import diagnostics
-from pamd.cli.progress import Steps
+from pamd.cli.console import Steps
 from pamd.diagnostics import DIAGNOSTICS
 from pamd.errors import RunInterrupted
 from pamd.report import diagnostics as drawings

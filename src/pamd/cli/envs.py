@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from pamd.atomic_io import check_directory
 from pamd.cli.console import print_text
-from pamd.cli.signature import Metavar
+from pamd.cli.parser import Metavar
 from pamd.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -61,7 +61,7 @@ def envs(
         seed: seed of the task and the random actions
         out: output directory
     """
-    from pamd.cli.clips import prepare_env_clips
+    from pamd.cli.console import prepare_env_clips
     from pamd.config import override
     from pamd.envs import EnvConfig, named_distractor
     from pamd.training.video import write_video

@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 from typing import Annotated
 
-from pamd.cli.signature import Metavar
+from pamd.cli.parser import Metavar
 from pamd.errors import ConfigError
 
 __all__ = ["export"]

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import dataclasses
 import importlib
+import inspect
 import json
 from typing import Annotated, Any, Literal
 
 from rich.console import Console
 from rich.table import Table
 
-from pamd.cli.signature import Metavar
+from pamd.cli.parser import Metavar
 from pamd.errors import ConfigError
 
 __all__ = ["show"]
@@ -103,8 +104,8 @@ def _print_methods(console: Console, fidelity: Literal["paper", "released"], eve
 
 
 def _print_difference(console: Console, pair: tuple[str, str], fidelity: Literal["paper", "released"]) -> None:
-    from pamd.config import differences
     from pamd.methods import method
+    from pamd.schema import differences
 
     made = []
     for word in pair:
@@ -122,11 +123,14 @@ def _format(value: Any) -> str:
 
 def _lines(what: str) -> list[str]:
     if what == "tasks":
-        from pamd.envs import default_action_repeat
-        from pamd.envs.dmc import suite_tasks
+        from pamd.envs import FAMILIES, default_action_repeat
 
-        lines = [f"{task}: action repeat {default_action_repeat(task)}" for task in [*suite_tasks(), "toy"]]
-        return [*lines, "state:TASK: a task above with states instead of images", "gym:ID: a Gymnasium task"]
+        lines = []
+        for name in FAMILIES.names():
+            family = FAMILIES.get(name)
+            tasks = [f"{task}: action repeat {default_action_repeat(task)}" for task in family.tasks()]
+            lines += tasks or [f"{name}:NAME: {(inspect.getdoc(family) or '').partition(chr(10))[0]}"]
+        return lines
     if what == "distractors":
         from pamd.envs.distractors import PRESETS
 

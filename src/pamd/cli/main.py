@@ -2,24 +2,30 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib
+import os
 import sys
+import tempfile
+import traceback
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from pamd.cli.parser import bind, parser
-from pamd.cli.signature import description
-from pamd.cli.unexpected import UNEXPECTED, unexpected
+from pamd.cli.parser import bind, description, parser
 from pamd.errors import ConfigError, PamdError, RunInterrupted, UnknownNameError
+from pamd.version import __version__
 
 __all__ = ["main"]
 
-FIRST = (
+_FIRST = (
     ("pamd train cartpole_swingup --scale cpu", "train an agent from pixels into runs/"),
     ("pamd eval runs/RUN", "evaluate it and record a video"),
     ("pamd report runs", "write a page that compares all runs"),
 )
 """The commands for a first session."""
+
+_UNEXPECTED = 70
+"""The exit code: EX_SOFTWARE of sysexits.h."""
 
 COMMANDS = {
     "train": ("pamd.cli.train", "train", "train an agent"),
@@ -46,8 +52,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
         sys.stdout.write(_help())
         return 0 if words else 2
     if words[0] == "--version":
-        from pamd.version import __version__
-
         sys.stdout.write(f"pamd {__version__}\n")
         return 0
     try:
@@ -64,8 +68,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         return 130
     except Exception as error:
-        sys.stderr.write(f"pamd: {unexpected(error)}\n")
-        return UNEXPECTED
+        sys.stderr.write(f"pamd: {_unexpected(error)}\n")
+        return _UNEXPECTED
 
 
 def _dispatch(command: str, words: list[str]) -> int:
@@ -96,7 +100,7 @@ def _dispatch(command: str, words: list[str]) -> int:
 
 def _help() -> str:
     lines = ["usage: pamd COMMAND [options]", "", "start here:"]
-    lines += [f"  {command:<40} {meaning}" for command, meaning in FIRST]
+    lines += [f"  {command:<40} {meaning}" for command, meaning in _FIRST]
     lines += ["", "all commands:"]
     lines += [f"  {command:<9} {meaning}" for command, (_, _, meaning) in COMMANDS.items()]
     lines += ["", "`pamd COMMAND --help` shows the options of a command.", ""]
@@ -108,3 +112,18 @@ def _subcommand_help(prog: str, functions: Mapping[str, Callable[..., Any]]) -> 
     lines += [f"  {name:<9} {description(function).splitlines()[0]}" for name, function in functions.items()]
     lines += ["", f"`{prog} COMMAND --help` shows the options of a command.", ""]
     return "\n".join(lines)
+
+
+def _unexpected(error: BaseException) -> str:
+    """Describe an unexpected error in one line, and write its traceback to a new file that the line names."""
+    first = next(iter(str(error).splitlines()), "")
+    line = f"unexpected {type(error).__name__}: {first}" if first else f"unexpected {type(error).__name__}"
+    report = f"pamd {__version__}\n" + "".join(traceback.format_exception(error))
+    # Only the owner can read the file, because a traceback may contain values.
+    for directory in (None, os.curdir):
+        with contextlib.suppress(OSError):
+            handle, path = tempfile.mkstemp(prefix="pamd-", suffix=".traceback.txt", dir=directory)
+            with open(handle, "w", encoding="utf-8", errors="backslashreplace") as file:
+                file.write(report)
+            return f"{line}. This is a bug in pamd; the traceback is in {os.path.abspath(path)}"
+    return f"{line}. This is a bug in pamd; the traceback could not be written to a file"

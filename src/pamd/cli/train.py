@@ -8,9 +8,8 @@ import sys
 from pathlib import Path
 from typing import Annotated
 
-from pamd.cli.clips import prepare_clips
-from pamd.cli.display import Display
-from pamd.cli.signature import Metavar
+from pamd.cli.console import Display, prepare_clips
+from pamd.cli.parser import Metavar
 from pamd.config import override, to_tree
 from pamd.configuration import RunOptions, configure
 from pamd.errors import ConfigError

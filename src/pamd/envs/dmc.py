@@ -7,7 +7,7 @@ import functools
 import importlib.util
 import logging
 import re
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -153,6 +153,10 @@ class DMControl(Task):
         self._camera.close()
         # Some tasks (quadruped_escape) open dm_control's own OpenGL context.
         self._env.physics.free()
+
+    @classmethod
+    def tasks(cls) -> Sequence[str]:
+        return tuple(suite_tasks())
 
     @classmethod
     def default_action_repeat(cls, name: str) -> int:

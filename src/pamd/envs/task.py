@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
@@ -120,6 +120,11 @@ class Task(ABC):
     def default_action_repeat(cls, name: str) -> int:
         """Return the simulator frames per decision to use if the config sets no action repeat."""
         return 1
+
+    @classmethod
+    def tasks(cls) -> Sequence[str]:
+        """Return the tasks of the family as a user writes them. Empty if they cannot be listed."""
+        return ()
 
     @classmethod  # noqa: B027  Not every family can list its tasks.
     def check_name(cls, name: str) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -78,6 +80,10 @@ class Toy(Task):
         _paint_disc(picture, background, self.target, TARGET_RADIUS, TARGET)
         _paint_disc(picture, background, self.position, AGENT_RADIUS, AGENT)
         return MaskedFrame(picture, background)
+
+    @classmethod
+    def tasks(cls) -> Sequence[str]:
+        return ("toy", "toy:goal")
 
     @classmethod
     def check_name(cls, name: str) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import dataclasses
 import json
 from dataclasses import field
@@ -17,6 +18,7 @@ from pamd.replay import ReplayConfig
 from pamd.runs import identity
 from pamd.runs.directory import read_config_tree
 from pamd.schema import Count, Index, build, record, to_tree
+from pamd.settings import rename_old_keys
 from pamd.version import __version__
 
 if TYPE_CHECKING:
@@ -149,5 +151,7 @@ def read_config(path: Path, runtime: Runtime | None = None) -> TrainConfig:
 
 
 def parse_config(tree: dict[str, Any], what: str) -> TrainConfig:
-    """Parse a config from a JSON tree of the current layout."""
-    return build(TrainConfig, {k: v for k, v in tree.items() if k not in ("layout", "pamd")}, what)
+    """Parse a config from a JSON tree of the current layout. Option names of earlier versions are replaced."""
+    options = copy.deepcopy({name: value for name, value in tree.items() if name not in ("layout", "pamd")})
+    rename_old_keys(TrainConfig, options)
+    return build(TrainConfig, options, what)
