@@ -14,7 +14,6 @@ from typing import Any, Literal
 
 from pamd import methods
 from pamd.agent import EncoderPart, Precision, Schedule
-from pamd.config import apply_settings, build, to_tree
 from pamd.envs import (
     EnvConfig,
     NoiseConfig,
@@ -33,6 +32,8 @@ from pamd.methods.pipelines import LIST_METHODS, STEP_OFFSET, Side
 from pamd.replay import ReplayConfig
 from pamd.replay.layout import StorageName
 from pamd.scales import SCALES
+from pamd.schema import build, to_tree
+from pamd.settings import apply_settings
 from pamd.training.config import EvaluateUnit, Runtime, TrainConfig
 
 __all__ = ["RunOptions", "configure", "split_name"]

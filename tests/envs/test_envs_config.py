@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from pamd import config as configs
+from pamd import schema as configs
 from pamd.envs import EnvConfig, default_action_repeat, make_env, resolve_env
 from pamd.envs.dmc import ACTION_REPEATS, suite_tasks, task_names
 from pamd.envs.task import make_task

@@ -74,7 +74,7 @@ def test_experiments_share_runs() -> None:
 
 
 def test_each_confound_changes_one_thing() -> None:
-    from pamd.config import differences
+    from pamd.schema import differences
 
     runs = {run.label: run.config for run in EXPERIMENTS.get("confounds").runs("cpu", seeds=[0])}
     for label, changed in (

@@ -12,8 +12,8 @@ from gymnasium import spaces
 from torch import Tensor, nn
 
 import pamd
-from pamd.config import override
 from pamd.errors import ConfigError
+from pamd.settings import override
 
 pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore:.*:DeprecationWarning")]
 pytest.importorskip("tianshou")

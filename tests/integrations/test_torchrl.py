@@ -9,9 +9,9 @@ import torch
 from torch import Tensor, nn
 
 import pamd
-from pamd.config import override
 from pamd.errors import ConfigError, ShapeError
 from pamd.methods import Method
+from pamd.settings import override
 from pamd.terms import DistancePart, MetricConfig, OperatorPart, TermPart
 
 pytestmark = pytest.mark.slow

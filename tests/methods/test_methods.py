@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from pamd.config import differences, from_json, to_json
 from pamd.configuration import configure
 from pamd.errors import ConfigError, UnknownNameError
 from pamd.methods import PIPELINES, Method, method, names
+from pamd.schema import differences, from_json, to_json
 
 ALL = names()
 

@@ -15,7 +15,6 @@ from tests.report.test_artifact import EXPERIMENTS, write_artifact
 from tests.training.runs import edit_config, toy
 
 from pamd.cli.main import main
-from pamd.config import to_tree
 from pamd.configuration import configure
 from pamd.envs.distractors import DistractorConfig
 from pamd.errors import RunError
@@ -23,6 +22,7 @@ from pamd.report import page
 from pamd.report.load import load_run, load_runs, read_runs
 from pamd.report.sections import provenance
 from pamd.runs.identity import tree_identity
+from pamd.schema import to_tree
 from pamd.training import checkpoint
 from pamd.training import config as training
 

@@ -9,8 +9,8 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from pamd.config import from_json, to_json
 from pamd.configuration import configure
+from pamd.schema import from_json, to_json
 from pamd.training import Runtime, TrainConfig, run_name, train
 from pamd.training.config import config_text
 

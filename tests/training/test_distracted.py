@@ -15,9 +15,9 @@ from tests.training.runs import products, toy
 from tests.training.test_resume import DEADLY, SCRIPT
 
 from pamd.cli.main import main
-from pamd.config import to_json
 from pamd.errors import ClipError, ConfigError
 from pamd.report.load import load_run
+from pamd.schema import to_json
 from pamd.training import resume, train
 from pamd.training.config import prepare, run_name
 
@@ -126,7 +126,7 @@ def test_training_on_unseen_clips_is_refused(tmp_path: Path, videos: Path) -> No
 
 
 def _on_unseen(config):  # type: ignore[no-untyped-def]
-    from pamd.config import override
+    from pamd.settings import override
 
     return override(config, ("env.distractor.split=unseen",))
 

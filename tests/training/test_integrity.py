@@ -15,8 +15,8 @@ from typing import Any
 import pytest
 from tests.training.runs import QUIET, edit_config, products, toy, undisturbed
 
-from pamd.config import override
 from pamd.errors import CheckpointError, ReplayError, ResourceError, RunError, RunInterrupted
+from pamd.settings import override
 from pamd.training import RunDirectory, load, loop, resume, train
 from pamd.training.session import Session
 

@@ -13,10 +13,10 @@ from tests.training.runs import QUIET, products, started, toy
 
 from pamd import atomic_io
 from pamd.agent import Agent
-from pamd.config import override
 from pamd.configuration import configure
 from pamd.errors import ConfigError, DivergenceError, PamdError, ResourceError, RunError, UnknownNameError
 from pamd.replay import Replay
+from pamd.settings import override
 from pamd.training import RunDirectory, train
 from pamd.training.config import read_config, run_name
 

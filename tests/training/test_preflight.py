@@ -10,10 +10,10 @@ import pytest
 from tests.training.runs import QUIET, toy
 
 from pamd.agent import Agent
-from pamd.config import override
 from pamd.configuration import configure
 from pamd.envs import least_shape
 from pamd.errors import ConfigError, PamdError, ResourceError
+from pamd.settings import override
 from pamd.training import preflight, resume, train
 from pamd.training.preflight import check_run, run_needs
 

@@ -16,14 +16,14 @@ import numpy as np
 import pytest
 from tests.training.runs import products, toy, undisturbed
 
-from pamd.config import to_json
 from pamd.errors import CheckpointError, RunInterrupted
+from pamd.schema import to_json
 from pamd.training import TrainConfig, resume, train
 from pamd.training.session import Session
 
 SCRIPT = """
 import sys, pathlib
-from pamd.config import from_json
+from pamd.schema import from_json
 from pamd.training import TrainConfig, train
 train(from_json(TrainConfig, pathlib.Path(sys.argv[1]).read_text(), "config"), sys.argv[2])
 """

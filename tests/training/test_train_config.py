@@ -11,11 +11,11 @@ import pytest
 from tests.training.runs import toy
 
 import pamd
-from pamd.config import Part, to_tree
 from pamd.configuration import RunOptions, configure
 from pamd.errors import ConfigError, RunError
 from pamd.methods import names
 from pamd.runs.identity import LAYOUT, tree_identity
+from pamd.schema import Part, to_tree
 from pamd.settings import RENAMED
 from pamd.training.config import config_text, parse_config, read_config, run_name
 

@@ -62,8 +62,8 @@ def envs(
         out: output directory
     """
     from pamd.cli.console import prepare_env_clips
-    from pamd.config import override
     from pamd.envs import EnvConfig, named_distractor
+    from pamd.settings import override
     from pamd.training.video import write_video
 
     if min(episodes, decisions) < 1 or seed < 0:

@@ -10,9 +10,10 @@ from typing import Annotated
 
 from pamd.cli.console import Display, prepare_clips
 from pamd.cli.parser import Metavar
-from pamd.config import override, to_tree
 from pamd.configuration import RunOptions, configure
 from pamd.errors import ConfigError
+from pamd.schema import to_tree
+from pamd.settings import override
 from pamd.table import counted
 from pamd.training.config import Runtime, TrainConfig, read_config
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from pamd import config as _config
+from pamd import schema as _schema
 from pamd.distances import base as _base
 from pamd.distances.base import DISTANCES, Distance, Properties
 from pamd.errors import ConfigError, UnknownNameError
@@ -31,7 +31,7 @@ def distance_config(name: str, *, latent_dim: int, preset: str | None = None, **
         if preset not in cls.presets:
             raise UnknownNameError(f"preset of distance {name!r}", preset, cls.presets)
         options = {**cls.presets[preset], **options}
-    return cls.resolve(_config.build(cls.Config, options, f"distance {name!r}"), latent_dim)
+    return cls.resolve(_schema.build(cls.Config, options, f"distance {name!r}"), latent_dim)
 
 
 def __getattr__(name: str) -> Any:

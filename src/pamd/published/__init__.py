@@ -6,8 +6,8 @@ import importlib.resources
 import json
 from dataclasses import dataclass
 
-from pamd.config import from_json
 from pamd.errors import UnknownNameError
+from pamd.schema import from_json
 
 __all__ = ["Published", "load", "names"]
 

@@ -13,7 +13,6 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from pamd.config import check_whole
 from pamd.distances import Distance
 from pamd.errors import ConfigError, DtypeError, ShapeError
 from pamd.latents import BatchLatents, Copy, Observation
@@ -22,6 +21,7 @@ from pamd.methods import method as named_method
 from pamd.operators import Operator
 from pamd.optimization import ema_update, target_copy
 from pamd.representation.encoder import LatentEncoder
+from pamd.schema import Count, check_values
 from pamd.terms import Term
 from pamd.terms.metric import Metric
 from pamd.types import Batch, Loss, OperatorInputs
@@ -99,7 +99,7 @@ class Representation(nn.Module):
             target_encoder = slow_encoder
         method = named_method(method, fidelity) if isinstance(method, str) else method
         method = method.adapted(latent_dim=latent_dim, gamma=gamma).resolved
-        check_whole(f"method {method.name!r}", "action_dim", action_dim, 1)
+        check_values(f"method {method.name!r}", Count, action_dim=action_dim)
         self.method, self.action_dim = method, action_dim
         if not isinstance(encoder, LatentEncoder):
             encoder = LatentEncoder.from_method(encoder, method, normalized=normalized)

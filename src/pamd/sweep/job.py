@@ -10,9 +10,9 @@ from functools import cached_property
 from pathlib import Path
 from typing import Literal, NamedTuple
 
-from pamd.config import from_json, to_json
 from pamd.errors import PamdError, RunError, RunInterrupted
 from pamd.runs import RunDirectory
+from pamd.schema import from_json, to_json
 from pamd.training import TrainConfig, prepare, run_name, train
 
 __all__ = ["Job", "Outcome", "jobs", "run_job"]

@@ -9,7 +9,6 @@ import torch
 from numpy.typing import NDArray
 
 from pamd.agent import Agent
-from pamd.config import to_tree
 from pamd.envs import build_env
 from pamd.errors import CheckpointError, ConfigError, ReplayError, ResourceError, RunError
 from pamd.replay import Replay, ReplayConfig, check_resources, forecast
@@ -17,6 +16,7 @@ from pamd.runs import Budget, RunDirectory
 from pamd.runs.checkpoints import read_counters
 from pamd.runs.identity import refuse_edits, tree_identity
 from pamd.runs.logs import Logs
+from pamd.schema import to_tree
 from pamd.training import checkpoint
 from pamd.training.allocator import keep_freed_memory
 from pamd.training.config import TrainConfig

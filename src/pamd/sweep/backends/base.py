@@ -5,11 +5,9 @@ from __future__ import annotations
 import os
 import time
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
 
-from pamd.config import check_positive
-from pamd.errors import ConfigError
 from pamd.registry import Registry
+from pamd.schema import Count, NonNegative, Positive, record
 from pamd.sweep.job import Job, Outcome
 
 __all__ = ["BACKENDS", "Backend", "Resources", "cores"]
@@ -18,27 +16,22 @@ _GRACE = 120.0
 """The grace period in seconds for final checkpoints after a stop request."""
 
 
-@dataclass(frozen=True)
+@record(what="sweep")
 class Resources:
     """The computing resources of a sweep."""
 
-    workers: int | None = None
+    workers: Count | None = None
     """runs at a time (default: local: one per core; ray and slurm: as many as fit)"""
-    threads: int | None = None
+    threads: Count | None = None
     """CPU threads per run (default: local: cores divided by workers; ray and slurm: 2)"""
-    gpus: float = 0.0
+    gpus: NonNegative = 0.0
     """GPUs per run with ray or slurm; with 0.5, two runs share one"""
     address: str | None = None
     """Ray cluster: HOST:PORT, ray://HOST:PORT or auto (default: this machine alone)"""
     partition: str | None = None
     """Slurm partition (default: the cluster's)"""
-    hours: float = 24.0
+    hours: Positive = 24.0
     """time limit of a Slurm job; a run that reaches it is queued again and resumes"""
-
-    def __post_init__(self) -> None:
-        check_positive("sweep", workers=self.workers, threads=self.threads, hours=self.hours)
-        if not 0 <= self.gpus < float("inf"):
-            raise ConfigError(f"sweep: gpus must be at least 0, got {self.gpus}")
 
 
 class Backend(ABC):
