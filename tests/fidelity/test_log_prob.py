@@ -12,8 +12,8 @@ from tests.agent.batches import make_agent, make_batch
 from tests.fidelity.difference import largest_difference
 
 from pamd.latents import BatchLatents
-from pamd.learners.actor import LogProb, squashed_gaussian
 from pamd.learners.base import Step
+from pamd.learners.networks import LogProb, squashed_gaussian
 from pamd.learners.sac import Sac
 from pamd.types import Batch
 

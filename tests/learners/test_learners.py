@@ -14,9 +14,8 @@ from torch import Tensor, nn
 import pamd
 from pamd.errors import ConfigError, UnknownNameError
 from pamd.learners import LEARNERS, Learner, LearnerConfig, LearnerPart, Step
-from pamd.learners.critic import Critic, critic_loss
 from pamd.learners.drqv2 import DrqV2, DrqV2Config
-from pamd.learners.returns import bootstrapped
+from pamd.learners.networks import Critic, bootstrapped, critic_loss
 from pamd.optimization import adam, optimizer_step
 from pamd.types import Loss, NStep
 

@@ -97,6 +97,7 @@ class Agent:
             torch.manual_seed(seed)
             parts = build_parts(config, self.observation_shape, action_dim)
         self.learner, self.representation, self.isolated = parts
+        self._steps = tuple(self.representation.method.terms_in(step) for step in ("critic", "representation"))
         self.nets = parts.modules().to(self.device)
         self.generator = seeded(seed, self.device)
         augmentation = config.learner.options.augmentation
@@ -156,12 +157,12 @@ class Agent:
 
         Each step changes the encoder, so each needs new latents. The encoder has one Adam state per step.
         """
-        representation, method = self.representation, self.representation.method
+        with_critic, after_critic = self._steps
         first = [self._critic_loss(latents, step)]
-        first += representation.losses_of(latents, method.terms_in("critic")).values()
+        first += self.representation.losses_of(latents, with_critic).values()
         self._step(first, "critic")
         latents.forget()
-        second = list(representation.losses_of(latents, method.terms_in("representation")).values())
+        second = list(self.representation.losses_of(latents, after_critic).values())
         if second:
             self._step(second, "representation")
             latents.forget()

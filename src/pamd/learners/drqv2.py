@@ -9,10 +9,8 @@ import torch
 from torch import Tensor, nn
 
 from pamd.latents import BatchLatents
-from pamd.learners.actor import PolicyNetwork
 from pamd.learners.base import LEARNERS, AugmentationPart, Learner, LearnerConfig, Step
-from pamd.learners.critic import Critic, critic_loss
-from pamd.learners.returns import bootstrapped
+from pamd.learners.networks import Critic, PolicyNetwork, bootstrapped, critic_loss
 from pamd.methods import LatentSpace
 from pamd.optimization import adam, ema_update, optimizer_step, target_copy
 from pamd.representation import LatentEncoder

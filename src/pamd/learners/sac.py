@@ -8,10 +8,8 @@ import torch
 from torch import Tensor, nn
 
 from pamd.latents import BatchLatents
-from pamd.learners.actor import LogProb, PolicyNetwork, Sampled, squashed_gaussian
 from pamd.learners.base import LEARNERS, Learner, LearnerConfig, Step
-from pamd.learners.critic import Critic, critic_loss
-from pamd.learners.returns import bootstrapped
+from pamd.learners.networks import Critic, LogProb, PolicyNetwork, Sampled, bootstrapped, critic_loss, squashed_gaussian
 from pamd.optimization import adam, ema_update, optimizer_step, target_copy
 from pamd.representation import LatentEncoder
 from pamd.schema import Count, Discount, Fraction, Index, Positive, record

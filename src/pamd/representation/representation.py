@@ -257,8 +257,8 @@ class Representation(nn.Module):
         if at_once or (updates + targets.offset) % targets.every == 0:
             if "ema" in self.target_encoders:
                 ema_update(self.target_encoders["ema"], self.encoder, targets.tau)
-            for name in self.terms:
-                self._term(name).update_targets(targets.tau)
+            for target, online in (pair for name in self.terms for pair in self._term(name).targets):
+                ema_update(target, online, targets.tau)
         if "periodic" in self.target_encoders and (updates + targets.period_offset) % targets.period == 0:
             ema_update(self.target_encoders["periodic"], self.encoder, 1.0)
 

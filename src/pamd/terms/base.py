@@ -23,11 +23,13 @@ ConfigT = TypeVar("ConfigT")
 class Term(nn.Module, ABC, Generic[ConfigT]):
     """One loss on the latents of a batch. A subclass is final and defines `Config` and `loss`.
 
-    Optional hooks: `check`, `resolve`, `step`, `copies`, `window`, `weight_decay` and `update_targets`. A term may use
-    the networks of another term through `latents.terms`. Its `check` then requires that the method has that term.
+    Optional hooks: `check`, `resolve`, `step`, `copies`, `window`, `weight_decay` and `targets`. A term may use the
+    networks of another term through `latents.terms`. Its `check` then requires that the method has that term.
     """
 
     Config: ClassVar[type[Any]]
+    targets: tuple[tuple[nn.Module, nn.Module], ...] = ()
+    """Pairs of a target network of this term and the trained network that it is a copy of."""
 
     def __init__(self, config: ConfigT, latent_dim: int, action_dim: int) -> None:
         super().__init__()
@@ -65,9 +67,6 @@ class Term(nn.Module, ABC, Generic[ConfigT]):
     def weight_decay(self) -> float:
         """The weight decay of this term's own networks."""
         return 0.0
-
-    def update_targets(self, tau: float) -> None:
-        """Move the term's own target networks toward the trained ones by a fraction `tau`."""
 
 
 TERMS: Registry[type[Term[Any]]] = Registry("term", "pamd.terms", with_config=True)

@@ -14,7 +14,7 @@ from pamd.distances import DISTANCES, Distance
 from pamd.errors import ConfigError, DtypeError, ShapeError
 from pamd.latents import BatchLatents, Copy
 from pamd.operators import OPERATORS, Operator
-from pamd.optimization import ema_update, target_copy
+from pamd.optimization import target_copy
 from pamd.registry import Registry
 from pamd.schema import NonNegative, Part, record
 from pamd.terms.base import TERMS, Term, TermStep
@@ -88,6 +88,7 @@ class Metric(Term[MetricConfig]):
         self.target_distance: Distance[Any] | None = None
         if config.target_distance == "ema":
             self.target_distance = target_copy(self.distance)
+            self.targets = ((self.target_distance, self.distance),)
 
     def loss(self, latents: BatchLatents, batch: Batch) -> Loss:
         return metric_loss(
@@ -109,10 +110,6 @@ class Metric(Term[MetricConfig]):
         if self.target_distance is not None:
             self.target_distance.eval()
         return self
-
-    def update_targets(self, tau: float) -> None:
-        if self.target_distance is not None:
-            ema_update(self.target_distance, self.distance, tau)
 
     @classmethod
     def step(cls, config: MetricConfig) -> TermStep:

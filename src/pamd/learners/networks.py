@@ -1,4 +1,4 @@
-"""Policies on an encoder's features: their own head, then a multilayer perceptron."""
+"""The networks of learners: a policy on an encoder's features, two Q-functions on latents, and the critic's loss."""
 
 from __future__ import annotations
 
@@ -10,17 +10,38 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from pamd.initialization import initialize
-from pamd.learners.perceptron import perceptron
 from pamd.methods import LatentSpace
 from pamd.representation.encoder import Normalize
 from pamd.rng import normal_like
+from pamd.types import Batch, Loss
 
-__all__ = ["LogProb", "PolicyNetwork", "Sampled", "squashed_gaussian"]
+__all__ = [
+    "Critic",
+    "LogProb",
+    "PolicyNetwork",
+    "Sampled",
+    "bootstrapped",
+    "critic_loss",
+    "perceptron",
+    "squashed_gaussian",
+]
 
 LogProb = Literal["exact", "released"]
 """The log-probability of a squashed action: exact, or with log(relu(1 - a^2) + 1e-6), which cannot fall below -13.8."""
 
 LOG_STD_MIN, LOG_STD_MAX = -10.0, 2.0
+
+
+def perceptron(inputs: int, hidden: int, outputs: int, layer_norm: bool) -> nn.Sequential:
+    """Return a network [B, inputs] -> [B, outputs] with two hidden layers and ReLU.
+
+    With `layer_norm`, each hidden layer is normalized before its ReLU. More units then stay active at large learning
+    rates.
+    """
+    layers: list[nn.Module] = []
+    for width in (inputs, hidden):
+        layers += [nn.Linear(width, hidden), *([nn.LayerNorm(hidden)] if layer_norm else []), nn.ReLU()]
+    return nn.Sequential(*layers, nn.Linear(hidden, outputs))
 
 
 class PolicyNetwork(nn.Module):
@@ -74,3 +95,35 @@ def squashed_gaussian(output: Tensor, generator: torch.Generator | None, log_pro
         # log(1 - tanh(u)^2), in a form without cancellation for large u.
         slope = 2 * (math.log(2) - unbounded - F.softplus(-2 * unbounded))
     return Sampled(action, gaussian - slope.sum(-1), log_std)
+
+
+class Critic(nn.Module):
+    """Two Q-functions: z [B, d], action [B, A] -> Q1, Q2 [B] each."""
+
+    def __init__(self, latent_dim: int, action_dim: int, hidden: int, layer_norm: bool = False) -> None:
+        super().__init__()
+        self.q1, self.q2 = (perceptron(latent_dim + action_dim, hidden, 1, layer_norm) for _ in range(2))
+        initialize(self)
+
+    def forward(self, z: Tensor, action: Tensor) -> tuple[Tensor, Tensor]:
+        """Compute both values: z [B, d], action [B, A] -> [B], [B]."""
+        joined = torch.cat([z, action], dim=-1)
+        return self.q1(joined).squeeze(-1), self.q2(joined).squeeze(-1)
+
+    def min_q(self, z: Tensor, action: Tensor) -> Tensor:
+        """Return the smaller of the two values: z [B, d], action [B, A] -> [B]."""
+        return torch.minimum(*self(z, action))
+
+
+def critic_loss(critic: Critic, z: Tensor, action: Tensor, target: Tensor) -> Loss:
+    """Return the sum of the mean squared errors of both Q-functions. z: [B, d], action: [B, A], target: [B]."""
+    q1, q2 = critic(z, action)
+    loss = F.mse_loss(q1, target) + F.mse_loss(q2, target)
+    return Loss(loss, {"critic_loss": loss.detach(), "q_mean": q1.detach().mean()})
+
+
+def bootstrapped(batch: Batch, value: Tensor, gamma: float) -> Tensor:
+    """Return the critic's target [B]: rewards plus the discounted value [B] of the state at which the return ends."""
+    if batch.n_step is not None:
+        return batch.n_step.reward + batch.n_step.discount * value
+    return batch.reward + gamma * batch.not_done * value
