@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shutil
+import tempfile
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
@@ -10,9 +12,10 @@ import numpy as np
 from pamd.published import Published
 from pamd.report import inference, paper, results
 from pamd.report.aggregate import Comparison
+from pamd.report.diagnostics import draw
 from pamd.table import Table
 
-__all__ = ["comparison_tables", "publish_figure", "write_tables"]
+__all__ = ["comparison_tables", "draw_diagnostic", "publish_figure", "write_tables"]
 
 _COLORS = 64
 """Lines and text need few colors. A palette makes a PNG a quarter as large."""
@@ -51,3 +54,15 @@ def publish_figure(written: Sequence[Path]) -> None:
             small.save(path, optimize=True)
         else:
             path.unlink()
+
+
+def draw_diagnostic(data: Path, figures: Path | None) -> list[Table]:
+    """Return the tables of a diagnostic, from data.json and arrays.npz in `data`. Copy its figures to `figures`."""
+    with tempfile.TemporaryDirectory() as folder:
+        place = Path(shutil.copytree(data, Path(folder) / "diagnostic"))
+        section = draw(place)
+        for picture in section.figures if figures is not None else ():
+            assert figures is not None
+            figures.mkdir(parents=True, exist_ok=True)
+            publish_figure([Path(shutil.copy(place / f"{picture.file}.png", figures))])
+    return section.tables

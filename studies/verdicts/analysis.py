@@ -29,7 +29,7 @@ from studies.verdicts.instruments import instrument_figure, instrument_table, me
 from studies.verdicts.plan import CLAIMS, EXACT, EXPERIMENTS
 from studies.verdicts.plots import claim_curves, forest_figure
 
-__all__ = ["EXACT_FITS", "HERE", "RUNS", "cost", "write"]
+__all__ = ["EXACT_FITS", "HERE", "RUNS", "write"]
 
 HERE = Path(__file__).parent
 RUNS = HERE / "runs.parquet"
@@ -61,16 +61,16 @@ def write(out: Path = HERE, *, runs: Sequence[Path] = (RUNS,), figures: bool = T
             publish_figure(claim_curves(comparison, CLAIMS, out / "figures" / f"{rung}-curves"))
             publish_figure(instrument_figure(measured, out / "figures" / f"{rung}-instruments"))
     overall = rung_table(found)
-    write_tables([overall], out / "tables")
+    write_tables([overall, _cost(loaded)], out / "tables")
     if figures:
         units = {rung: _UNITS.get(rung, "return") for rung in found}
         publish_figure(forest_figure(found, out / "figures" / overall.name, units))
     return [*decisive, overall]
 
 
-def cost(runs: Sequence[Path] = (RUNS,)) -> Table:
+def _cost(loaded: Sequence[Run]) -> Table:
     """Return the runs of each rung and the core-hours that they took, one thread each."""
-    loaded, rows = load_runs(runs), list[list[Value]]()
+    rows: list[list[Value]] = []
     for rung, experiment in EXPERIMENTS.items():
         chosen = [run for run in loaded if _belongs(run, experiment)]
         if chosen:

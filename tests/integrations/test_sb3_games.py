@@ -7,12 +7,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from studies.integrations.analysis import curves as evaluations
 from tests.scripts import load_script
 
 
 @pytest.fixture
 def curves(monkeypatch: pytest.MonkeyPatch) -> Any:
-    module = load_script("examples/sb3_curves.py")
+    module = load_script("studies/integrations/train.py")
     for setting in module.TASKS.values():
         setting |= {"decisions": 60, "evaluations": 3}
         setting["options"] |= {"learning_starts": 20, "buffer_size": 60, "batch_size": 8}
@@ -56,12 +57,11 @@ def test_a_curve_that_was_interrupted_is_continued(
     assert whole[-1]["frames"] == 60 * curves.TASKS[task]["frames"]
     monkeypatch.setattr(curves, "make_env", None)
     curves.run(*arguments)  # nothing is left to do
-    assert load_script("examples/sb3_curves_plot.py").plot(tmp_path / "out").is_file()
-    table = (tmp_path / "out" / "curves.csv").read_text().splitlines()
-    assert table[0] == "task,algorithm,method,seed,decisions,frames,updates,return"
-    assert [line.split(",")[4:] for line in table[1:]] == [
-        [str(row[key]) for key in ("decisions", "frames", "updates")] + ["1.5"] for row in whole
+    table = evaluations([((folder / "config.json").read_bytes(), (folder / "eval.jsonl").read_bytes())])
+    assert [[row[key] for key in ("decisions", "frames", "updates", "return")] for row in table] == [
+        [*(row[key] for key in ("decisions", "frames", "updates")), 1.5] for row in whole
     ]
+    assert {(row["task"], row["method"], row["seed"]) for row in table} == {(task, method, 0)}
 
 
 def rows(folder: Path) -> list[dict[str, Any]]:

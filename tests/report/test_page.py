@@ -199,7 +199,7 @@ def test_the_command_line_without_torch(tmp_path: Path) -> None:
         ([str(DEMO), "--paper", "tabel1"], "Did you mean 'table1'"),
         ([], "report: RUN is required"),
         (["nowhere"], "nowhere does not exist"),
-        ([str(Path(__file__).parents[2] / "results" / "screening")], "contains none"),
+        ([str(Path(__file__).parents[2] / "studies" / "screening")], "contains none"),
         ([str(DEMO), "--out", "/dev/null/x"], "--out /dev/null/x must be a directory, but /dev/null is a file"),
     ],
 )

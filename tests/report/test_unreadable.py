@@ -26,7 +26,7 @@ from pamd.schema import to_tree
 from pamd.training import checkpoint
 from pamd.training import config as training
 
-RESULTS = Path(__file__).parents[2] / "results"
+STUDIES = Path(__file__).parents[2] / "studies"
 
 
 def unreadable(*paths: Path) -> dict[str, str]:
@@ -204,9 +204,9 @@ def test_without_a_checkpoint_the_digest_in_the_name_confirms_the_config(run: Pa
 
 
 def test_published_results_are_told_apart_by_the_digest_in_their_names() -> None:
-    """Layout 2 is confirmed; the first layout was named by other rules, and cannot be."""
-    assert {run.verified for run in load_runs([RESULTS / "learners" / "runs"])} == {"the digest in its name"}
-    assert {run.verified for run in load_runs([RESULTS / "evidence" / "runs"])} == {""}
+    """Layout 2 is confirmed; runs of version 0.1.0 were named by other rules, and cannot be."""
+    assert {run.verified for run in load_runs([STUDIES / "learners" / "runs.parquet"])} == {"the digest in its name"}
+    assert {run.verified for run in load_runs([STUDIES / "earlier" / "runs.parquet"])} == {""}
 
 
 def test_the_identity_of_a_config_is_what_a_checkpoint_holds() -> None:

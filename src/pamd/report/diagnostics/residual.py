@@ -52,8 +52,8 @@ def _absorption_table(data: dict[str, Any]) -> Table:
                 str(row["seeds"]),
                 number(row["initial"]),
                 *(f"{number(row[e])} ({number(scale[e])})" for e in ("frozen", "trainable")),
-                f"{row['ratio']:.2f} ± {row['ratio_error']:.2f}",
-                f"{row['relative_ratio']:.2f} ± {row['relative_ratio_error']:.2f}",
+                _with_error(row["ratio"], row["ratio_error"], row["seeds"]),
+                _with_error(row["relative_ratio"], row["relative_ratio_error"], row["seeds"]),
                 number(row["level"]),
             ]
         )
@@ -68,6 +68,11 @@ def _absorption_table(data: dict[str, Any]) -> Table:
         "trainable/frozen",
     ]
     return Table("absorption", "Final residual (in parentheses: mean squared target)", columns, rows)
+
+
+def _with_error(value: float, error: float, seeds: int) -> str:
+    """Return a mean and its standard error. A single seed has no error."""
+    return f"{value:.2f} ± {error:.2f}" if seeds > 1 else f"{value:.2f}"
 
 
 def _heads_table(data: dict[str, Any]) -> Table:

@@ -1,0 +1,1 @@
+"""Residual fitting in three settings, and fits of exact metrics (docs/diagnostics.md)."""
