@@ -134,9 +134,7 @@ class Outcome(NamedTuple):
 
 
 def read_points(run: Path) -> list[Point]:
-    """Return the evaluations of a run directory; empty if it has none yet."""
-    if not (run / "eval.jsonl").is_file() or not (run / "timing.jsonl").is_file():
-        return []
+    """Return the evaluations of a run, a directory or FILE.parquet/NAME; empty if it has none yet."""
     return points(read_evaluations(run / "eval.jsonl").rows, read_timing(run / "timing.jsonl").rows)
 
 

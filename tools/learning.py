@@ -1,4 +1,4 @@
-"""Draw docs/learning.png from the runs in results/bench/learning: `python tools/learning.py`."""
+"""Draw docs/learning.png from the runs in results/bench/learning.parquet: `python tools/learning.py`."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ sys.path.insert(0, str(ROOT))
 
 from benchmarks.learning import METHODS, SEEDS, SETTINGS, TASKS, make_config, read_points  # noqa: E402
 
-RUNS = ROOT / "results" / "bench" / "learning"
+RUNS = ROOT / "results" / "bench" / "learning.parquet"
 OLD = "#8a8a8a"
 """The color of the scale of version 0.2.0."""
 

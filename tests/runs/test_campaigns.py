@@ -64,6 +64,8 @@ def test_campaigns_and_directories_mix_and_one_run_of_a_campaign_can_be_named(tm
     assert load_run(campaign_runs(packed)[0]).seed == 0
     (one,), _ = read_runs([campaign_runs(packed)[2]])
     assert one.seed == 2
+    _, (missing,) = read_runs([packed / "other"])
+    assert "has no run 'other'" in missing.reason
     assert main(["pack", str(packed), str(more), "--out", str(tmp_path / "both.parquet")]) == 0
     assert len(campaign_runs(tmp_path / "both.parquet")) == 7
 

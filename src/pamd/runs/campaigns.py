@@ -71,11 +71,11 @@ def is_packed(run: Path) -> bool:
 
 
 def read_packed(run: Path, file: str) -> bytes:
-    """Return a file of a run inside a campaign. Raises FileNotFoundError if the run does not have it."""
+    """Return a file of a run inside a campaign. Raises FileNotFoundError if there is none."""
     key = _key(run.parent)
     place = _positions(*key).get(run.name)
     if place is None:
-        raise RunError(f"{run.parent} has no run {run.name!r}")
+        raise FileNotFoundError(f"{run.parent} has no run {run.name!r}")
     content: bytes | None = _column(*key, file)[place] if file in FILES else None
     if content is None:
         raise FileNotFoundError(f"{run} has no {file}")
