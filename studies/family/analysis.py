@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from pamd.report.load import load_runs
-from pamd.report.logs import read_log
 from pamd.report.run import Run
+from pamd.runs.logs import read_log
 from pamd.table import Table, Value
 from studies.output import draw_diagnostic, write_tables
 

@@ -189,7 +189,7 @@ def test_without_training_the_table_has_the_existing_runs_alone(
 def test_the_published_table_follows_from_its_logs() -> None:
     results = Path(__file__).parents[2] / "results" / "bench"
     published = json.loads((results / "learning.json").read_text())["rows"]
-    options = Options(threads=1, repetitions=2, limit_minutes=25, runs=results / "learning", train=False)
+    options = Options(threads=1, repetitions=2, limit_minutes=25, runs=results / "learning.parquet", train=False)
     rows = learning.measure(options).records()
     assert [row for row in rows if row["reached"]] == [row for row in published if row["reached"]]
 

@@ -103,6 +103,8 @@ def _column(path: Path, _time: int, _size: int, column: str) -> list[bytes | Non
     try:
         with pq.ParquetFile(path) as file:
             _check(file, path)
+            if column not in file.schema_arrow.names:  # Another version may keep other files.
+                return [None] * file.metadata.num_rows
             # As bytes, like a file: its reader says what is wrong if they are not UTF-8.
             return list(file.read(columns=[column]).column(0).cast(pa.binary()).to_pylist())
     except (pa.ArrowException, OSError, ValueError, MemoryError) as error:
@@ -116,9 +118,8 @@ def _check(file: Any, path: Path) -> None:
     if (schema.metadata or {}).get(b"pamd.campaign") != _KIND[b"pamd.campaign"]:
         raise RunError(f"{path} is not a campaign of runs: `pamd pack RUNS --out FILE.parquet` writes one")
     found = {field.name: str(field.type) for field in schema}
-    expected = dict.fromkeys(("name", *FILES), "string")
-    if found != expected:
-        raise RunError(f"{path} is not a campaign of runs: its columns must be {', '.join(expected)}, got {found}")
+    if not {"name", "config.json"} <= found.keys() or set(found.values()) != {"string"}:
+        raise RunError(f"{path} is not a campaign of runs: it must have text in name, config.json, ..., got {found}")
     size = sum(file.metadata.row_group(index).total_byte_size for index in range(file.metadata.num_row_groups))
     if size > _LARGEST:
         raise RunError(f"{path} has {size:,} bytes of text; a campaign has at most {_LARGEST:,}")
