@@ -29,7 +29,7 @@ def test_gradcheck_of_every_output_alone_and_together(
 ) -> None:
     in_blocks_of(units, monkeypatch)
     torch.manual_seed(0)
-    hidden = torch.randn(5, 2, 3).double().requires_grad_()
+    hidden = torch.randn(2, 5, 3).double().requires_grad_()
     delta = torch.randn(5, factors, d).double().requires_grad_()
     rows = torch.tensor([3, 0])
     for pick in (slice(0, 1), slice(1, 2), slice(2, 3), slice(0, 3)):
@@ -43,7 +43,7 @@ def test_gradcheck_of_every_output_alone_and_together(
 @pytest.mark.parametrize("factors", [1, 3])
 def test_values_and_gradients_are_the_plain_formulas(d: int, factors: int) -> None:
     torch.manual_seed(0)
-    inputs = [torch.randn(4, 2, 3), *layer(d, factors), torch.randn(4, factors, d)]
+    inputs = [torch.randn(2, 4, 3), *layer(d, factors), torch.randn(4, factors, d)]
     inputs = [x.detach().double().requires_grad_() for x in inputs]
     fast = packed_form(triangular_form, *inputs, 0.1, torch.tensor([2, 0]))
     plain = triangular_form(*inputs, 0.1, torch.tensor([2, 0]))
@@ -58,7 +58,7 @@ def test_values_and_gradients_are_the_plain_formulas(d: int, factors: int) -> No
 @pytest.mark.parametrize("frozen", [(), (0,), (1, 2), (3,)])
 def test_second_derivatives_of_every_output(frozen: tuple[int, ...]) -> None:
     torch.manual_seed(0)
-    inputs = [torch.randn(3, 2, 3), *layer(3, 2, 3), torch.randn(3, 2, 3)]
+    inputs = [torch.randn(2, 3, 3), *layer(3, 2, 3), torch.randn(3, 2, 3)]
     inputs = [x.detach().double().requires_grad_(i not in frozen) for i, x in enumerate(inputs)]
     for pick in (slice(0, 1), slice(1, 2), slice(2, 3), slice(0, 3)):
         assert torch.autograd.gradgradcheck(
@@ -72,10 +72,10 @@ def test_second_derivative_where_one_input_depends_on_another() -> None:
     rows = torch.tensor([1])
 
     def value(x: Tensor, form: Callable[..., tuple[Tensor, ...]]) -> Tensor:
-        quadratic, norm, _ = form(x, weight, bias, x.square()[:, :1], 0.1, rows)
+        quadratic, norm, _ = form(x, weight, bias, x[0].square()[:, None], 0.1, rows)
         return (quadratic / norm).sum()
 
-    x = torch.randn(4, 2, 3).double().requires_grad_()
+    x = torch.randn(2, 4, 3).double().requires_grad_()
     found = []
     for form in (functools.partial(packed_form, triangular_form), triangular_form):
         (slope,) = torch.autograd.grad(value(x, form), x, create_graph=True)
@@ -87,14 +87,14 @@ def test_no_pairs() -> None:
     weight, bias = layer(4, 1)
     quadratic, norm, wanted = packed_form(
         triangular_form,
-        torch.empty(0, 2, 3).double(),
+        torch.empty(2, 0, 3).double(),
         weight,
         bias,
         torch.empty(0, 1, 4).double(),
         0.1,
         torch.empty(0, dtype=torch.long),
     )
-    assert (quadratic.shape, norm.shape, wanted.shape) == ((0,), (0,), (0, 2, 1, 4, 4))
+    assert (quadratic.shape, norm.shape, wanted.shape) == ((0,), (0,), (2, 0, 1, 4, 4))
     (quadratic.sum() + norm.sum()).backward()
     assert weight.grad is not None
     assert not weight.grad.any()
@@ -103,7 +103,7 @@ def test_no_pairs() -> None:
 def test_a_frozen_layer_gets_no_gradient_and_changes_no_other() -> None:
     torch.manual_seed(0)
     (weight, bias), rows = layer(30, 1), torch.tensor([1])
-    hidden, delta = torch.randn(4, 2, 3).double().requires_grad_(), torch.randn(4, 1, 30).double().requires_grad_()
+    hidden, delta = torch.randn(2, 4, 3).double().requires_grad_(), torch.randn(4, 1, 30).double().requires_grad_()
 
     def gradients(weight: Tensor, bias: Tensor) -> tuple[Tensor, ...]:
         value = sum(part.sum() for part in packed_form(triangular_form, hidden, weight, bias, delta, 0.1, rows))
@@ -142,7 +142,7 @@ def test_rehu_is_the_papers() -> None:
 def test_a_hook_on_a_hidden_layer_runs_and_its_change_counts() -> None:
     d, (z, z_prime) = pamd.distance("pamd", latent_dim=6, hidden=8), torch.randn(2, 5, 6)
     before = d(z, z_prime)
-    handle = d.net[0].register_forward_hook(lambda *_: torch.zeros(5, 2, 8))
+    handle = d.net[0].register_forward_hook(lambda *_: torch.zeros(2, 5, 8))
     assert not torch.allclose(d(z, z_prime), before)
     handle.remove()
     assert torch.equal(d(z, z_prime), before)

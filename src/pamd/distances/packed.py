@@ -50,9 +50,9 @@ def floats_per_pair(d: int, b: int) -> int:
 def packed_form(
     plain: _Plain, hidden: Tensor, weight: Tensor, bias: Tensor, delta: Tensor, epsilon: float, rows: Tensor
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Compute `plain` of the other arguments: sum |L_k^T delta_k|^2 [P], sum |L_k|_F^2 [P], L [m, 2, K, b, b].
+    """Compute `plain` of the other arguments: sum |L_k^T delta_k|^2 [P], sum |L_k|_F^2 [P], L [2, m, K, b, b].
 
-    The sums are over the K factors in both orders. hidden [P, 2, h] times weight [K b(b+1)/2, h] plus bias gives their
+    The sums are over the K factors in both orders. hidden [2, P, h] times weight [K b(b+1)/2, h] plus bias gives their
     entries, packed row-major. On the diagonals, ReHU is applied and epsilon is added. delta: [P, K, b]. L has the
     factors of the distinct `rows`.
     """
@@ -110,7 +110,7 @@ class _PackedForm(torch.autograd.Function):
         plain: _Plain,
     ) -> tuple[Tensor, Tensor, Tensor]:
         pairs, factors, b = delta.shape
-        x = hidden.permute(2, 1, 0).reshape(hidden.shape[2], 2 * pairs)  # [h, N]
+        x = hidden.reshape(2 * pairs, hidden.shape[2]).T  # [h, N]
         deltas = delta.flatten(1).T.contiguous()  # [K b, P]
         deltas_twice = torch.cat([deltas, deltas], 1)  # `repeat` is ten times slower
         columns = torch.cat([rows, rows + pairs])  # both orders of the requested pairs
@@ -136,7 +136,7 @@ class _PackedForm(torch.autograd.Function):
         ctx.set_materialize_grads(False)
         ctx.epsilon, ctx.plain = epsilon, plain
         quadratic = y.square().view(2 * len(deltas), pairs).sum(0)  # Delta^T L L^T Delta = |L^T Delta|^2
-        return quadratic, trace, _unpacked(selected, factors, b).view(2, len(rows), factors, b, b).transpose(0, 1)
+        return quadratic, trace, _unpacked(selected, factors, b).view(2, len(rows), factors, b, b)
 
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor | None) -> tuple[Tensor | None, ...]:
@@ -164,9 +164,9 @@ def _gradients(
 
     grad_y = torch.zeros_like(y) if grad_quadratic is None else y * doubled(grad_quadratic)
     trace_slope = None if grad_trace is None else doubled(grad_trace)
-    selected_slope = None if grad_factors is None else _packed(grad_factors.transpose(0, 1).flatten(0, 1))
+    selected_slope = None if grad_factors is None else _packed(grad_factors.flatten(0, 1))
     deltas_twice = torch.cat([deltas, deltas], 1)
-    grad_x, grad_deltas = torch.zeros_like(x), torch.empty_like(deltas)
+    grad_hidden, grad_deltas = x.new_zeros(2 * pairs, len(x)), torch.empty_like(deltas)
     # The gradients of the layer are a third of the work, so they are computed only if needed.
     needed = ctx.needs_input_grad[1]
     grad_weight, grad_bias = (torch.empty_like(weight), weight.new_empty(len(weight))) if needed else (None, None)
@@ -180,12 +180,11 @@ def _gradients(
         if selected_slope is not None:
             grad_L.index_add_(1, columns, selected_slope[block.units])
         grad_L.index_copy_(0, block.diagonal, grad_L.index_select(0, block.diagonal).mul_(slope[block.rows]))
-        torch.addmm(grad_x, weight[block.units].T, grad_L, out=grad_x)
+        torch.addmm(grad_hidden, grad_L.T, weight[block.units], out=grad_hidden)
         if grad_weight is not None and grad_bias is not None:
             torch.mm(grad_L, x.T, out=grad_weight[block.units])
             torch.sum(grad_L, 1, out=grad_bias[block.units])
-    grad_hidden = grad_x.view(hidden.shape[2], 2, pairs).permute(2, 1, 0)
-    return [grad_hidden, grad_weight, grad_bias, grad_deltas.T.reshape(delta.shape)]
+    return [grad_hidden.view(hidden.shape), grad_weight, grad_bias, grad_deltas.T.reshape(delta.shape)]
 
 
 class _Block:

@@ -26,12 +26,13 @@ def pair_network(latent_dim: int, hidden: int, outputs: int, frozen: bool = Fals
 def both_orders(net: nn.Module, z: Tensor, z_prime: Tensor) -> Tensor:
     """Compute net([z; z']) and net([z'; z]) in one pass. z, z_prime: [P, d] -> [2, P, outputs], at least float32."""
     output: Tensor = net(in_both_orders(z, z_prime))
-    return at_least_float32(output).transpose(0, 1)
+    return at_least_float32(output)
 
 
 def in_both_orders(z: Tensor, z_prime: Tensor) -> Tensor:
-    """Concatenate the latents to [z; z'] and [z'; z]. z, z_prime: [P, d] -> [P, 2, 2d]."""
-    return torch.cat([z, z_prime, z_prime, z], dim=-1).view(z.shape[0], 2, 2 * z.shape[1])
+    """Concatenate the latents to [z; z'] and [z'; z]. z, z_prime: [P, d] -> [2, P, 2d]."""
+    left, right = torch.cat([z, z_prime]), torch.cat([z_prime, z])
+    return torch.cat([left, right], dim=-1).view(2, *z.shape[:-1], 2 * z.shape[-1])
 
 
 def at_least_float32(x: Tensor) -> Tensor:

@@ -189,7 +189,7 @@ class QuadraticForm(Distance[_QuadraticT]):
         Here G_tilde always has trace 1. Otherwise, the reward would be unbounded.
         """
         d, probes, v = self.latent_dim, self.config.aux_probes, v.to(form.trace.dtype)
-        trace = form.trace[rows] + (d * self._ridge + self.config.trace_epsilon)
+        trace = form.trace.index_select(0, rows) + (d * self._ridge + self.config.trace_epsilon)
         with torch.autocast(v.device.type, enabled=False):
             G_tilde_v = (form.product(v) + self._ridge * v) / trace[:, None, None]
         summed = (G_tilde_v - v / d).square().sum()
@@ -251,15 +251,19 @@ def predicted_form(
     The forward pass of the last layer is not called, because its product is part of the packed operation. Its hooks do
     not run.
     """
-    hidden: Tensor = at_least_float32(net[:-1](in_both_orders(z, z_prime)))  # [P, 2, h]
-    last: Any = net[-1]
+    layers: list[Any] = list(net)
+    last = layers.pop()
+    hidden = in_both_orders(z, z_prime)
+    for layer in layers:
+        hidden = layer(hidden)
+    hidden = at_least_float32(hidden)  # [2, P, h]
     split = delta.unflatten(-1, (-1, block))  # [P, K, b]
     quadratic, trace, L = packed_form(triangular_form, hidden, last.weight, last.bias, split, epsilon, rows)
 
     def product(v: Tensor) -> Tensor:
         # Compute the transpose v^T L L^T: a product with few rows is several times faster than one with few columns.
-        rows_of_v = v.mT.unflatten(-1, split.shape[1:]).transpose(1, 2)[:, None]  # [m, 1, K, n, b]
-        G_v: Tensor = (rows_of_v @ L @ L.mT).sum(1).mT.flatten(1, 2)
+        rows_of_v = v.mT.unflatten(-1, split.shape[1:]).transpose(1, 2)  # [m, K, n, b]
+        G_v: Tensor = (rows_of_v @ L @ L.mT).sum(0).mT.flatten(1, 2)
         return G_v
 
     return Form(quadratic, trace, product)
@@ -268,16 +272,16 @@ def predicted_form(
 def triangular_form(
     hidden: Tensor, weight: Tensor, bias: Tensor, delta: Tensor, epsilon: float, rows: Tensor
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Return Delta^T G Delta [P], tr G [P], and L [m, 2, K, b, b] of the distinct `rows` [m], the plain way.
+    """Return Delta^T G Delta [P], tr G [P], and L [2, m, K, b, b] of the distinct `rows` [m], the plain way.
 
     `packed_form` computes the same, faster. It calls this function if more than a first derivative is needed.
-    G sums L L^T over both orders. L has K factors on its diagonal, from the last layer: hidden [P, 2, h] times weight
+    G sums L L^T over both orders. L has K factors on its diagonal, from the last layer: hidden [2, P, h] times weight
     plus bias. delta: [P, K, b].
     """
     outputs = F.linear(hidden, weight, bias).unflatten(-1, (delta.shape[1], -1))
     L = cholesky_factor(outputs, epsilon)
-    y = (L.mT @ delta[:, None, ..., None]).squeeze(-1)  # Delta^T L L^T Delta = |L^T Delta|^2 and tr L L^T = |L|_F^2
-    return y.square().sum((1, 2, 3)), L.square().sum((1, 2, 3, 4)), L[rows]  # eq:symmetrize
+    y = (L.mT @ delta[..., None]).squeeze(-1)  # Delta^T L L^T Delta = |L^T Delta|^2 and tr L L^T = |L|_F^2
+    return y.square().sum((0, 2, 3)), L.square().sum((0, 2, 3, 4)), L[:, rows]  # eq:symmetrize
 
 
 def diagonal_of_packed(outputs: Tensor, block: int) -> Tensor:
