@@ -193,3 +193,31 @@ def test_a_file_without_old_names_stays(recwarn: pytest.WarningsRecorder) -> Non
     rename_old_keys(Run, tree)
     assert tree == to_tree(Run())
     assert not recwarn.list
+
+
+@pytest.mark.usefixtures("renamed")
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+@pytest.mark.parametrize(
+    "recipe",
+    [
+        {"objective": 3},
+        {"objective": {"weight": 0.5}, "terms": None},
+        {"objective": {"weight": 0.5}, "terms": [None]},
+        {"objective": {"weight": 0.5}, "terms": [{"options": {}}]},
+        {"form": {"name": "round", "options": {}}, "terms": [{"name": "metric"}]},
+        {"form": 3},
+        {"dims": 3},
+        {"terms": [{"name": "metric", "options": {"shape": {"name": ["round"], "options": {"radios": 3}}}}]},
+        {"terms": [{"name": "nothing", "options": {"shape": {}}}]},
+        [],
+        None,
+    ],
+)
+def test_a_damaged_file_is_a_config_error(recipe: Any) -> None:
+    def read() -> Run:
+        tree: dict[str, Any] = {"recipe": recipe}
+        rename_old_keys(Run, tree)
+        return build(Run, tree, "run")
+
+    with pytest.raises(ConfigError):
+        read()

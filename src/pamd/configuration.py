@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
@@ -32,7 +31,7 @@ from pamd.methods.pipelines import LIST_METHODS, STEP_OFFSET, Side
 from pamd.replay import ReplayConfig
 from pamd.replay.layout import StorageName
 from pamd.scales import SCALES
-from pamd.schema import build, to_tree
+from pamd.schema import build, record, to_tree
 from pamd.settings import apply_settings
 from pamd.training.config import EvaluateUnit, Runtime, TrainConfig
 
@@ -59,7 +58,7 @@ _RELEASED_DBC_EVALUATION = {"evaluate_every": 10, "evaluate_unit": "episodes", "
 """Evaluation settings of the released DBC code. The other code base uses the paper's. Smaller scales set their own."""
 
 
-@dataclass(frozen=True)
+@record(what="a run")
 class RunOptions:
     """The options of a run. An omitted option has the value of the scale, the method or the learner."""
 
@@ -143,15 +142,12 @@ def configure(
     `options` are the fields of `RunOptions`: learner, fidelity, scale, seed, decisions, ... None means not given.
     `settings` change any other field: "method.metric.pairing=all", "learner.batch=256".
     """
-    known = [f.name for f in dataclasses.fields(RunOptions)]
-    for key in options:
-        if key not in known:
-            raise UnknownNameError("option of a run", key, known)
+    if isinstance(method, methods.Method):
+        raise ConfigError("a run: method must be text, got a Method; pass its name, and changes as settings")
+    if isinstance(options.get("videos"), Path):
+        options["videos"] = str(options["videos"])
     given = RunOptions(method=method, **options).given
     EnvConfig(task)  # Reject a task that is not a name before it is looked up.
-    for key in ("method", "learner", "fidelity", "scale", "videos"):
-        if not isinstance(given.get(key, ""), (str, Path) if key == "videos" else str):
-            raise ConfigError(f"option {key!r} of a run must be text, got {_kind(given[key])}")
     tree = _base(task, given)
     _merge(tree, _scale(given.get("scale", "state" if observes_states(task) else "paper")))
     if observes_states(task):
@@ -188,12 +184,6 @@ def split_name(name: str, learner: str | None = None) -> tuple[str, str]:
         raise ConfigError(f"method {name!r} names learner {first!r}; it cannot be combined with learner {learner!r}")
     LEARNERS.get(first)
     return first, rest or "none"
-
-
-def _kind(value: Any) -> str:
-    """Describe a value that is not text for an error message. Dataclasses are shown by type, which is shorter."""
-    advice = "; pass its name, and changes as settings" if isinstance(value, methods.Method) else ""
-    return (type(value).__name__ if dataclasses.is_dataclass(value) else repr(value)) + advice
 
 
 def _base(task: str, given: dict[str, Any]) -> dict[str, Any]:

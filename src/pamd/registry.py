@@ -17,13 +17,13 @@ from pamd.schema import explained
 
 __all__ = ["Registry"]
 
-T = TypeVar("T")
+_T = TypeVar("_T")
 
 _NAME = re.compile(r"[\w.-]+")
 """The pattern of a valid name. Names are joined with "+" and ":", and are used in file names and settings."""
 
 
-class Registry(Generic[T]):
+class Registry(Generic[_T]):
     """A mapping from names to objects of one kind.
 
     All files in `package` are imported, and register their objects, when a name is first looked up. Other distributions
@@ -38,18 +38,18 @@ class Registry(Generic[T]):
         self._package = package
         self._with_config = with_config
         self._failed: list[str] = []
-        self._entries: dict[str, T] = {}
+        self._entries: dict[str, _T] = {}
         self._siblings_known = False
         self._plugins_known = False
 
-    def register(self, name: str) -> Callable[[T], T]:
+    def register(self, name: str) -> Callable[[_T], _T]:
         """Return a decorator that registers an object under `name`.
 
         The same definition may be registered again (a notebook cell run twice, a reloaded module) and replaces itself.
         If the object has a `Config`, `help` of that dataclass explains every option, and its errors name the object.
         """
 
-        def add(thing: T) -> T:
+        def add(thing: _T) -> _T:
             if name in self._entries and not _same_definition(self._entries[name], thing):
                 raise ConfigError(f"{self.kind} {name!r} is already registered by {self._entries[name]!r}")
             self._check(name, thing)
@@ -67,7 +67,7 @@ class Registry(Generic[T]):
         """Remove `name`, if it is registered."""
         self._entries.pop(name, None)
 
-    def get(self, name: str) -> T:
+    def get(self, name: str) -> _T:
         """Return the object called `name`. Raises UnknownNameError with the nearest valid name if there is none."""
         if not isinstance(name, str):
             raise UnknownNameError(self.kind, name, self.names())
@@ -118,7 +118,7 @@ class Registry(Generic[T]):
         if not isinstance(loaded, ModuleType):
             self._entries.setdefault(entry.name, loaded)
 
-    def _check(self, name: str, thing: T) -> None:
+    def _check(self, name: str, thing: _T) -> None:
         """Raise ConfigError for a name with invalid characters, or for an object without a required `Config`."""
         if not isinstance(name, str) or not _NAME.fullmatch(name):
             raise ConfigError(f"a {self.kind} must be named in letters, digits, '-', '_' and '.', got {name!r}")

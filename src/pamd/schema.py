@@ -49,8 +49,8 @@ __all__ = [
     "tree_differences",
 ]
 
-C = TypeVar("C")
-ClassT = TypeVar("ClassT", bound=type[Any])
+_C = TypeVar("_C")
+_ClassT = TypeVar("_ClassT", bound=type[Any])
 
 Positive = Annotated[float, Gt(0)]
 """A finite number above 0. (No number of a record may be infinite or NaN.)"""
@@ -72,7 +72,7 @@ _STRICT = {"strict": True, "extra": "forbid", "allow_inf_nan": False}
 # -- Field documentation ---------------------------------------------------------------------------------------------
 
 
-def explained(cls: ClassT) -> ClassT:
+def explained(cls: _ClassT) -> _ClassT:
     """Decorate a dataclass so that `help` also shows the string below each field.
 
     Python discards these strings. They are read from the source when the docstring is requested, not at import.
@@ -123,9 +123,9 @@ class _Doc:
 
 
 @overload
-def record(cls: type[C]) -> type[C]: ...
+def record(cls: type[_C]) -> type[_C]: ...
 @overload
-def record(*, what: str) -> Callable[[type[C]], type[C]]: ...
+def record(*, what: str) -> Callable[[type[_C]], type[_C]]: ...
 @dataclass_transform(frozen_default=True, field_specifiers=(dataclasses.field,))
 def record(cls: type[Any] | None = None, *, what: str | None = None) -> Any:
     """Make a frozen dataclass whose constructor checks the types and bounds of its fields.
@@ -186,7 +186,7 @@ class Part(ABC):
 # -- JSON ------------------------------------------------------------------------------------------------------------
 
 
-def build(cls: type[C], options: Mapping[str, Any], what: str) -> C:
+def build(cls: type[_C], options: Mapping[str, Any], what: str) -> _C:
     """Build a `cls` from keyword `options`. `what` names the object in error messages ("distance 'pamd'")."""
     try:
         text = json.dumps(options)
@@ -195,7 +195,7 @@ def build(cls: type[C], options: Mapping[str, Any], what: str) -> C:
     return from_json(cls, text, what)
 
 
-def from_json(cls: type[C], text: str, what: str) -> C:
+def from_json(cls: type[_C], text: str, what: str) -> _C:
     """Build a `cls` from a JSON object."""
     import pydantic
 
@@ -204,7 +204,7 @@ def from_json(cls: type[C], text: str, what: str) -> C:
     except (ValueError, RecursionError) as error:
         raise ConfigError(f"{what} is not valid JSON: {error}") from None
     try:
-        made: C = _adapter(cast("Any", cls)).validate_json(text, strict=True)
+        made: _C = _adapter(cast("Any", cls)).validate_json(text, strict=True)
     except pydantic.ValidationError as error:
         raise _explain(error, cls, what) from None
     return made
@@ -329,7 +329,12 @@ def _explain(error: pydantic.ValidationError, cls: Any, what: str, name: str = "
     expected = _expected(hint)
     if first["type"] == "tuple_type" and isinstance(value, list):  # JSON has lists only, but Python has both.
         expected = expected.replace("a list", "a tuple", 1)
-    return ConfigError(f"{what}: {where} must be {expected or first['msg']}, got {value!r}")
+    return ConfigError(f"{what}: {where} must be {expected or first['msg']}, got {_shown(value)}")
+
+
+def _shown(value: Any) -> str:
+    """Return a value for an error message. A record is shown by its type, which is shorter."""
+    return f"a {type(value).__name__}" if dataclasses.is_dataclass(value) else repr(value)
 
 
 def _follow(hint: Any, steps: tuple[int | str, ...]) -> tuple[Any, str]:

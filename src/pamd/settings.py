@@ -14,7 +14,7 @@ from pamd.schema import Part, build, field_types, records_in, to_tree
 
 __all__ = ["RENAMED", "apply_settings", "override", "rename_old_keys"]
 
-C = TypeVar("C")
+_C = TypeVar("_C")
 
 RENAMED: dict[str, dict[str, str]] = {
     "Method": {
@@ -49,7 +49,7 @@ RENAMED: dict[str, dict[str, str]] = {
 """
 
 
-def override(config: C, settings: Sequence[str], what: str = "the config") -> C:
+def override(config: _C, settings: Sequence[str], what: str = "the config") -> _C:
     """Return `config` with the fields changed by settings of the form "dotted.key=value"."""
     if not settings:
         return config
@@ -116,7 +116,7 @@ def _apply(cls: Any, tree: dict[str, Any], key: str, value: Any) -> None:
     if target.part is not None:
         _set_part(target, name, value, key)
         return
-    if _is_part(kind) and name == "name" and value != branch["name"]:
+    if _is_part(kind) and name == "name" and value != branch.get("name"):
         branch["options"] = to_tree(kind(value))["options"]
     branch[name] = value
 
@@ -138,6 +138,8 @@ def _find(branch: dict[str, Any], kind: Any, name: str) -> _Target | None:
         return _Target(branch.get(name), next(iter(records_in(types.get(name))), None))
     for field, part in _part_lists(kind):
         parts = branch.setdefault(field, [])
+        if not isinstance(parts, list) or not all(map(_is_part_tree, parts)):
+            raise ConfigError(f"{field} must be a list of parts, each with a name and options, got {parts!r}")
         value = next((item for item in parts if item["name"] == name), None)
         if value is not None or name in part.registry.names():
             return _Target(value, part, parts)
@@ -156,12 +158,19 @@ def _set_part(target: _Target, name: str, value: Any, key: str) -> None:
 def _options_of(branch: dict[str, Any], kind: Any, key: str) -> tuple[dict[str, Any], Any]:
     """Return the branch and dataclass with the field `key`: a part's options, unless the part itself has the field."""
     if _is_part(kind) and key.partition(".")[0] not in ("name", "options"):
+        if not _is_part_tree(branch):
+            raise ConfigError(f"a {kind.registry.kind} must have a name and options, got {branch!r}")
         return branch["options"], kind.registry.get(branch["name"]).Config
     return branch, kind
 
 
 def _is_part(kind: Any) -> bool:
     return isinstance(kind, type) and issubclass(kind, Part)
+
+
+def _is_part_tree(tree: Any) -> bool:
+    """Return whether a tree can be that of a part. A file may contain anything."""
+    return isinstance(tree, dict) and isinstance(tree.get("name"), str) and isinstance(tree.get("options"), dict)
 
 
 def _part_lists(kind: Any) -> Iterator[tuple[str, Any]]:
@@ -181,7 +190,8 @@ def _unknown_option(tree: dict[str, Any], key: str, here: str, choices: list[str
     for part, fields in tree.items():
         if not isinstance(fields, dict):
             continue
-        in_lists = (item["name"] for value in fields.values() if isinstance(value, list) for item in value)
+        lists = (value for value in fields.values() if isinstance(value, list))
+        in_lists = (item["name"] for items in lists for item in items if _is_part_tree(item))
         if here in {*fields, *(fields.get("options") or ()), *in_lists}:
             return UnknownNameError("option", key, choices, meant=f"{part}.{key}")
     return UnknownNameError("option", here, choices)
@@ -205,7 +215,7 @@ def _new_name(kind: Any, key: str, done: str) -> str:
 def _pop_old_keys(kind: Any, tree: dict[str, Any], prefix: str) -> Iterator[tuple[str, Any]]:
     """Remove the old keys from the tree of a `kind`. Yield each key with its value."""
     if _is_part(kind):
-        if isinstance(tree.get("options"), dict):
+        if _is_part_tree(tree):
             yield from _pop_old_keys(kind.registry.get(tree["name"]).Config, tree["options"], prefix)
         return
     for old in _renamed(kind):
@@ -222,5 +232,5 @@ def _pop_old_keys(kind: Any, tree: dict[str, Any], prefix: str) -> Iterator[tupl
         if inner is not None and isinstance(value, dict):
             yield from _pop_old_keys(inner, value, f"{prefix}{name}.")
         elif _is_part(inner) and isinstance(value, list):
-            for item in value:
+            for item in filter(_is_part_tree, value):
                 yield from _pop_old_keys(inner, item, f"{prefix}{item['name']}.")

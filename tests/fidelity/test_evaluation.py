@@ -47,7 +47,7 @@ def test_how_often_and_how_long(method: str, options: dict[str, Any], expected: 
 def test_units_are_checked() -> None:
     with pytest.raises(ConfigError, match="evaluate_unit 'episodes' requires evaluate_every"):
         configure("toy", "dbc", evaluate_unit="episodes")
-    with pytest.raises(ConfigError, match=r"evaluate_unit of the config 'episode'.*Valid: decisions, episodes"):
+    with pytest.raises(ConfigError, match=r"evaluate_unit of a run 'episode'.*Valid: decisions, episodes"):
         configure("toy", "dbc", evaluate_every=3, evaluate_unit="episode")
 
 

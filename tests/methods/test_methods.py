@@ -182,9 +182,7 @@ def test_bad_settings(settings: Any, says: str) -> None:
 def test_a_run_takes_the_name_of_a_method() -> None:
     with pytest.raises(ConfigError) as caught:
         configure("toy", method("simsr+pamd"))  # type: ignore[arg-type]
-    assert str(caught.value) == (
-        "option 'method' of a run must be text, got Method; pass its name, and changes as settings"
-    )
+    assert str(caught.value) == ("a run: method must be text, got a Method; pass its name, and changes as settings")
 
 
 @pytest.mark.parametrize(

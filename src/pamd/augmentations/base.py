@@ -9,18 +9,19 @@ import torch
 from torch import Tensor
 
 from pamd.registry import Registry
+from pamd.schema import record
 
-__all__ = ["AUGMENTATIONS", "Augmentation"]
+__all__ = ["AUGMENTATIONS", "Augmentation", "NoAugmentation", "NoAugmentationConfig"]
 
-ConfigT = TypeVar("ConfigT")
+_ConfigT = TypeVar("_ConfigT")
 
 
-class Augmentation(ABC, Generic[ConfigT]):
+class Augmentation(ABC, Generic[_ConfigT]):
     """The base class. A subclass is final and defines `__call__` and `Config`, a frozen dataclass of its options."""
 
     Config: ClassVar[type[Any]]
 
-    def __init__(self, config: ConfigT) -> None:
+    def __init__(self, config: _ConfigT) -> None:
         self.config = config
 
     @abstractmethod
@@ -29,3 +30,19 @@ class Augmentation(ABC, Generic[ConfigT]):
 
 
 AUGMENTATIONS: Registry[type[Augmentation[Any]]] = Registry("augmentation", "pamd.augmentations", with_config=True)
+
+
+@record
+class NoAugmentationConfig:
+    """No options."""
+
+
+@AUGMENTATIONS.register("none")
+class NoAugmentation(Augmentation[NoAugmentationConfig]):
+    """The identity. It draws no random numbers."""
+
+    Config = NoAugmentationConfig
+
+    def __call__(self, obs: Tensor, generator: torch.Generator) -> Tensor:
+        """Return `obs` [B, ...] unchanged."""
+        return obs

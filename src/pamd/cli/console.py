@@ -28,7 +28,7 @@ __all__ = ["Display", "Steps", "prepare_clips", "prepare_env_clips", "print_text
 _NAMES = 5
 """The number of clips that are named."""
 
-BarT = TypeVar("BarT", bound="_Bar")
+_BarT = TypeVar("_BarT", bound="_Bar")
 
 
 def print_text(text: str, *, stderr: bool = True) -> None:
@@ -46,7 +46,7 @@ class _Bar:
         self._bar = Progress(*columns, console=self._console, refresh_per_second=2)
         self._task: Any = None
 
-    def __enter__(self: BarT) -> BarT:
+    def __enter__(self: _BarT) -> _BarT:
         return self
 
     def __exit__(self, *_: object) -> None:

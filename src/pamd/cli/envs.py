@@ -22,10 +22,10 @@ if TYPE_CHECKING:
 
 __all__ = ["envs"]
 
-VIDEO_SIZE = 252
-COLUMNS = 8
+_VIDEO_SIZE = 252
+_COLUMNS = 8
 
-Picture = NDArray[np.uint8]
+_Picture = NDArray[np.uint8]
 
 
 def envs(
@@ -85,14 +85,14 @@ def envs(
     print_text(f"{sheet}\n{video}")
 
 
-def _record(config: EnvConfig, episodes: int, decisions: int, seed: int) -> tuple[list[Picture], list[Picture], int]:
-    """Return the rows of the sheet [size, COLUMNS * size, 3], the video frames at VIDEO_SIZE and the frame rate."""
+def _record(config: EnvConfig, episodes: int, decisions: int, seed: int) -> tuple[list[_Picture], list[_Picture], int]:
+    """Return the rows of the sheet [size, _COLUMNS * size, 3], the video frames at _VIDEO_SIZE and the frame rate."""
     from pamd.envs import build_env
     from pamd.envs.distractors.compose import to_size
 
     splits: list[Split] = ["train", "unseen"] if config.distractor and config.distractor.has_clips else ["train"]
-    rows: list[Picture] = []
-    frames: list[Picture] = []
+    rows: list[_Picture] = []
+    frames: list[_Picture] = []
     rate = 30
     for split in splits:
         background = config.distractor and dataclasses.replace(config.distractor, split=split)
@@ -102,17 +102,17 @@ def _record(config: EnvConfig, episodes: int, decisions: int, seed: int) -> tupl
         try:
             for _ in range(episodes):
                 seen = _play(env, decisions, rng)
-                frames += [to_size(picture, VIDEO_SIZE) for picture in seen]
-                shown = np.linspace(0, len(seen) - 1, COLUMNS).astype(int)
+                frames += [to_size(picture, _VIDEO_SIZE) for picture in seen]
+                shown = np.linspace(0, len(seen) - 1, _COLUMNS).astype(int)
                 rows.append(np.concatenate([seen[index] for index in shown], axis=1))
         finally:
             env.close()
     return rows, frames, rate
 
 
-def _play(env: gymnasium.Env[Any, Any], decisions: int, rng: np.random.Generator) -> list[Picture]:
+def _play(env: gymnasium.Env[Any, Any], decisions: int, rng: np.random.Generator) -> list[_Picture]:
     """Return the images [size, size, 3] of one episode with random actions, at most `decisions` + 1."""
-    seen: list[Picture] = []
+    seen: list[_Picture] = []
     _, info = env.reset()
     over = False
     while len(seen) <= decisions and not over:
@@ -123,7 +123,7 @@ def _play(env: gymnasium.Env[Any, Any], decisions: int, rng: np.random.Generator
     return seen
 
 
-def _write_sheet(path: Path, rows: list[Picture]) -> None:
+def _write_sheet(path: Path, rows: list[_Picture]) -> None:
     import imageio.v3 as iio
 
     picture = np.concatenate(rows)

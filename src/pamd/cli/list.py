@@ -19,7 +19,7 @@ __all__ = ["show"]
 _WIDE = 110
 """The terminal width that the table of methods requires."""
 
-What = Literal[
+_What = Literal[
     "methods",
     "distances",
     "operators",
@@ -37,7 +37,7 @@ What = Literal[
 
 
 def show(
-    what: What = "methods",
+    what: _What = "methods",
     /,
     diff: Annotated[tuple[str, str] | None, Metavar("METHOD")] = None,
     fidelity: Literal["paper", "released"] = "paper",

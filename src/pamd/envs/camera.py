@@ -16,7 +16,7 @@ from pamd.errors import ConfigError, RenderError
 
 __all__ = ["Camera"]
 
-SKY_SHARE = 0.01
+_SKY_SHARE = 0.01
 """The minimum fraction of the image that shows sky. Below it, the floor is the background."""
 
 
@@ -109,11 +109,11 @@ class Camera:
             mujoco.mj_forward(model, data)
             renderer = self._stage(model, data, size)
             sky = _segmented_background(mujoco, renderer, False).mean()
-            if sky < SKY_SHARE and not _segmented_background(mujoco, renderer, True).any():
+            if sky < _SKY_SHARE and not _segmented_background(mujoco, renderer, True).any():
                 raise ConfigError(
                     f"camera {self._camera} shows neither sky nor floor, so it has no background to replace"
                 )
-            self._backdrop = "floor" if sky < SKY_SHARE else "sky"
+            self._backdrop = "floor" if sky < _SKY_SHARE else "sky"
         return self._backdrop
 
     def _stage(self, model: Any, data: Any, size: int, adjust: Adjust | None = None) -> Any:

@@ -43,7 +43,7 @@ _GRAY_FLOORS = ("cheetah", "hopper", "walker")
 _MARK = 255
 """The channel value of the marks in the sky. Nothing else there is pure white."""
 
-UNLIMITED_FRAMES = 1000
+_UNLIMITED_FRAMES = 1000
 """The time limit of lqr, in frames. The suite sets no limit for lqr and this limit for all other tasks."""
 
 _TASK_FUNCTION = re.compile(r"^@SUITE\.add\([^)]*\)\s*def (\w+)\(", re.MULTILINE)
@@ -107,7 +107,7 @@ class DMControl(Task):
         self._low, self._high = spec.minimum, spec.maximum
         self.action_size = int(np.prod(spec.shape))
         self.frame_rate = 1.0 / self._env.control_timestep()
-        self.time_limit = UNLIMITED_FRAMES if name.startswith("lqr_") else None
+        self.time_limit = _UNLIMITED_FRAMES if name.startswith("lqr_") else None
         self._camera = Camera(config.camera, config.render == "fast")
 
     @property

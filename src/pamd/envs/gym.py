@@ -16,9 +16,9 @@ from pamd.errors import ConfigError, RenderError, ShapeError, TaskError, Unknown
 
 __all__ = ["Gymnasium", "resize"]
 
-DISCRETE = ("ALE", "MinAtar")
+_DISCRETE = ("ALE", "MinAtar")
 """Namespaces of games with discrete actions only. Checking the name avoids importing their packages."""
-WITH_DQN = "discrete actions: use pamd.integrations.sb3 with DQN"
+_WITH_DQN = "discrete actions: use pamd.integrations.sb3 with DQN"
 
 
 @FAMILIES.register("gym")
@@ -69,8 +69,8 @@ class Gymnasium(Task):
 
     @classmethod
     def check_name(cls, name: str) -> None:
-        if name.partition("/")[0] in DISCRETE:
-            raise TaskError(f"environment 'gym:{name}': {WITH_DQN}")
+        if name.partition("/")[0] in _DISCRETE:
+            raise TaskError(f"environment 'gym:{name}': {_WITH_DQN}")
         # `module:name` registers itself on import. A name without a version selects the newest version.
         known = (
             ":" in name or name in gymnasium.registry or any(key.startswith(f"{name}-v") for key in gymnasium.registry)
@@ -101,7 +101,7 @@ def _overlap(before: int, after: int) -> NDArray[np.float32]:
 
 
 def _advice(space: gymnasium.Space[Any]) -> str:
-    return f"; {WITH_DQN}" if isinstance(space, gymnasium.spaces.Discrete) else ""
+    return f"; {_WITH_DQN}" if isinstance(space, gymnasium.spaces.Discrete) else ""
 
 
 def _make(name: str, config: EnvConfig) -> gymnasium.Env[Any, Any]:

@@ -20,12 +20,12 @@ SHARPNESS = 3.0
 
 # Mostly blue, like the floor and sky of the suite, so that the background rule of the released code (B > G and B > R)
 # detects it.
-BACKGROUND = (30, 40, 90)
-TARGET = (60, 200, 80)
-AGENT = (250, 90, 60)
+_BACKGROUND = (30, 40, 90)
+_TARGET = (60, 200, 80)
+_AGENT = (250, 90, 60)
 # Radii as fractions of the image's side.
-TARGET_RADIUS = 0.14
-AGENT_RADIUS = 0.09
+_TARGET_RADIUS = 0.14
+_AGENT_RADIUS = 0.09
 
 
 @FAMILIES.register("toy")
@@ -74,11 +74,11 @@ class Toy(Task):
                 "toy has neither camera nor bodies: distractor.jitter and distractor.agent_color must be 0"
             )
         if size not in self._empty:
-            self._empty[size] = np.full((size, size, 3), BACKGROUND, np.uint8)
+            self._empty[size] = np.full((size, size, 3), _BACKGROUND, np.uint8)
         picture = self._empty[size].copy()
         background = np.ones((size, size), np.bool_)
-        _paint_disc(picture, background, self.target, TARGET_RADIUS, TARGET)
-        _paint_disc(picture, background, self.position, AGENT_RADIUS, AGENT)
+        _paint_disc(picture, background, self.target, _TARGET_RADIUS, _TARGET)
+        _paint_disc(picture, background, self.position, _AGENT_RADIUS, _AGENT)
         return MaskedFrame(picture, background)
 
     @classmethod
@@ -105,7 +105,7 @@ def _paint_disc(
     size = picture.shape[0]
     reach = radius * size
     # The center is at least the larger radius away from the border, so the whole disc is visible.
-    margin = TARGET_RADIUS * size - 0.5
+    margin = _TARGET_RADIUS * size - 0.5
     column = margin + (size - 1 - 2 * margin) * (float(center[0]) + 1) / 2
     row = margin + (size - 1 - 2 * margin) * (1 - float(center[1])) / 2
     top, left = max(0, int(row - reach - 1)), max(0, int(column - reach - 1))

@@ -17,12 +17,12 @@ from pamd.schema import check_values
 
 __all__ = ["Episodes", "FrameStack", "TaskEnv", "derive_seed"]
 
-Pixels = NDArray[np.uint8]
-Observation = NDArray[Any]
+_Pixels = NDArray[np.uint8]
+_Observation = NDArray[Any]
 """An image, uint8 [C, H, W], or a state, float32 [n]."""
-Action = NDArray[np.float32]
-Start = tuple[Observation, dict[str, Any]]
-Step = tuple[Observation, float, bool, bool, dict[str, Any]]
+_Action = NDArray[np.float32]
+_Start = tuple[_Observation, dict[str, Any]]
+_Step = tuple[_Observation, float, bool, bool, dict[str, Any]]
 
 
 def derive_seed(seed: int, index: int) -> int:
@@ -30,7 +30,7 @@ def derive_seed(seed: int, index: int) -> int:
     return int(np.random.SeedSequence([seed, index]).generate_state(1)[0])
 
 
-class TaskEnv(gymnasium.Env[Observation, Action]):
+class TaskEnv(gymnasium.Env[_Observation, _Action]):
     """A task as a Gymnasium environment. The observation is the newest frame, uint8 [3, H, W] or float32 [n].
 
     A decision repeats its action for `action_repeat` simulator frames, or fewer if the episode ends. The reward is the
@@ -66,7 +66,7 @@ class TaskEnv(gymnasium.Env[Observation, Action]):
         self._age = 0
         self._closed = False
 
-    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> Start:
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> _Start:
         super().reset(seed=seed)
         self.task.episode = (options or {}).get("episode", 0)
         self.task.run_seed = (options or {}).get("run_seed", 0)
@@ -74,7 +74,7 @@ class TaskEnv(gymnasium.Env[Observation, Action]):
         self._age = 0
         return self.observe(), {"frames": 0}
 
-    def step(self, action: Action) -> Step:
+    def step(self, action: _Action) -> _Step:
         """Take one decision. `action` [A] is clipped to [-1, 1]."""
         action = np.clip(action, -1.0, 1.0)
         total, frames, over = 0.0, 0, False
@@ -89,11 +89,11 @@ class TaskEnv(gymnasium.Env[Observation, Action]):
             over = terminated or truncated
         return self.observe(), total, terminated, truncated, {**info, "frames": frames}
 
-    def observe(self, draw: int = 0) -> Observation:
+    def observe(self, draw: int = 0) -> _Observation:
         """Return the current frame. Another value of `draw` gives different noise."""
         return averaged(self.task.observe(self._size * self._antialias, draw), self._antialias)
 
-    def render(self) -> Pixels:
+    def render(self) -> _Pixels:
         """Render the current state as RGB [H, W, 3]."""
         return self.task.draw(self._render_size)
 
@@ -103,7 +103,7 @@ class TaskEnv(gymnasium.Env[Observation, Action]):
             self.task.close()
 
 
-def averaged(picture: Observation, factor: int) -> Observation:
+def averaged(picture: _Observation, factor: int) -> _Observation:
     """Downsample by the rounded mean of each square of pixels. [C, factor * H, factor * W] uint8 -> [C, H, W]"""
     if factor == 1:
         return picture
@@ -113,14 +113,14 @@ def averaged(picture: Observation, factor: int) -> Observation:
     return ((total + factor**2 // 2) // factor**2).astype(np.uint8)
 
 
-class FrameStack(gymnasium.Wrapper[Observation, Action, Observation, Action]):
+class FrameStack(gymnasium.Wrapper[_Observation, _Action, _Observation, _Action]):
     """A wrapper that stacks the last `count` frames, oldest first, into [3 * count, H, W] or [n * count].
 
     At the start of an episode, its first frame is repeated. `info["frame"]` is the newest frame, so that a replay can
     store every frame once.
     """
 
-    def __init__(self, env: gymnasium.Env[Observation, Action], count: int) -> None:
+    def __init__(self, env: gymnasium.Env[_Observation, _Action], count: int) -> None:
         super().__init__(env)
         frame = env.observation_space
         assert isinstance(frame, gymnasium.spaces.Box)
@@ -129,18 +129,18 @@ class FrameStack(gymnasium.Wrapper[Observation, Action, Observation, Action]):
         self._count = count
         self._stack = np.zeros(low.shape, frame.dtype)
 
-    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> Start:
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> _Start:
         frame, info = self.env.reset(seed=seed, options=options)
         self._stack = np.concatenate([frame] * self._count)
         return self._stack.copy(), {**info, "frame": frame}
 
-    def step(self, action: Action) -> Step:
+    def step(self, action: _Action) -> _Step:
         frame, reward, terminated, truncated, info = self.env.step(action)
         self._stack = np.concatenate([self._stack[len(frame) :], frame])
         return self._stack.copy(), float(reward), terminated, truncated, {**info, "frame": frame}
 
 
-class Episodes(gymnasium.Wrapper[Observation, Action, Observation, Action]):
+class Episodes(gymnasium.Wrapper[_Observation, _Action, _Observation, _Action]):
     """A wrapper that numbers the episodes.
 
     Seed, number and actions determine an episode, so a running episode can be saved.
@@ -149,7 +149,7 @@ class Episodes(gymnasium.Wrapper[Observation, Action, Observation, Action]):
     episode 7 is the same whether or not episodes 0 to 6 were run.
     """
 
-    def __init__(self, env: gymnasium.Env[Observation, Action], seed: int = 0) -> None:
+    def __init__(self, env: gymnasium.Env[_Observation, _Action], seed: int = 0) -> None:
         super().__init__(env)
         self.seed = _check_seed(seed)
         self.episode = -1
@@ -157,7 +157,7 @@ class Episodes(gymnasium.Wrapper[Observation, Action, Observation, Action]):
         self._actions: list[list[float]] = []
         self._running = False
 
-    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> Start:
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> _Start:
         """Start the next episode and return its first observation."""
         if options:
             raise ConfigError(f"reset accepts no options: the seed must determine an episode, got {options!r}")
@@ -165,7 +165,7 @@ class Episodes(gymnasium.Wrapper[Observation, Action, Observation, Action]):
             self.seed, self.episode = _check_seed(seed), -1
         return self._begin(self.episode + 1)
 
-    def step(self, action: Action) -> Step:
+    def step(self, action: _Action) -> _Step:
         """Take one decision with `action` [A] in [-1, 1]."""
         if not self._running:
             raise TaskError("step was called before reset or after the end of an episode; call reset first")
@@ -181,7 +181,7 @@ class Episodes(gymnasium.Wrapper[Observation, Action, Observation, Action]):
         # float32 -> Python float -> JSON -> float32 is lossless.
         return {"seed": self.seed, "episode": self.episode, "actions": [list(action) for action in self._actions]}
 
-    def restore(self, state: Mapping[str, Any]) -> Observation | None:
+    def restore(self, state: Mapping[str, Any]) -> _Observation | None:
         """Restore a `state()` bit for bit by replaying its actions, and return the observation.
 
         If the state was saved before the first episode, this returns None, and `reset()` must be called next.
@@ -204,7 +204,7 @@ class Episodes(gymnasium.Wrapper[Observation, Action, Observation, Action]):
             observation = self.step(action)[0]
         return observation
 
-    def _begin(self, episode: int) -> Start:
+    def _begin(self, episode: int) -> _Start:
         self._running = False
         result = self.env.reset(
             seed=derive_seed(self.seed, episode), options={"episode": episode, "run_seed": self.seed}
@@ -212,7 +212,7 @@ class Episodes(gymnasium.Wrapper[Observation, Action, Observation, Action]):
         self.episode, self._actions, self._running = episode, [], True
         return result
 
-    def _check_action(self, action: ArrayLike) -> Action:
+    def _check_action(self, action: ArrayLike) -> _Action:
         """Return a copy of the action as float32 [A]."""
         expected = self.action_space.shape
         try:

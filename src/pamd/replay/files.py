@@ -26,7 +26,6 @@ from pamd.schema import Count, Index, build, check_values, record, to_json
 
 __all__ = [
     "MANIFEST",
-    "VERSION",
     "Manifest",
     "Piece",
     "State",
@@ -39,10 +38,10 @@ __all__ = [
     "write",
 ]
 
-C = TypeVar("C")
+_C = TypeVar("_C")
 
 MANIFEST = "replay.json"
-VERSION = 2
+_VERSION = 2
 
 
 @record(what="the state of the replay")
@@ -76,7 +75,7 @@ class Manifest:
     syncs: tuple[State, ...] = ()
     """The syncs whose complete window is in the files, oldest first. These are the last two syncs, or the last three
     between a sync and the next frame, while a checkpoint is written."""
-    version: int = VERSION
+    version: int = _VERSION
     growing_to: Count | None = None
     """The target capacity of an unfinished `grow`. Some files may already have that size."""
 
@@ -112,8 +111,8 @@ class Manifest:
         except (ValueError, RecursionError) as error:
             raise ReplayError(f"{path} is not valid JSON: {error}") from None
         version = data.get("version") if isinstance(data, dict) else None
-        if version != VERSION:
-            raise ReplayError(f"{path} has version {version!r}; this package reads version {VERSION}")
+        if version != _VERSION:
+            raise ReplayError(f"{path} has version {version!r}; this package reads version {_VERSION}")
         return _build(Manifest, data, str(path))
 
     def at(self, state: State, directory: Path) -> Manifest:
@@ -258,7 +257,7 @@ def _locate(pieces: Iterable[Piece], slots: int) -> Iterator[tuple[int, memoryvi
             yield begin % slots, ring[at : at + end - begin].data.cast("B")
 
 
-def _build(cls: type[C], data: Mapping[str, Any], what: str) -> C:
+def _build(cls: type[_C], data: Mapping[str, Any], what: str) -> _C:
     try:
         return build(cls, dict(data), what)
     except PamdError as error:

@@ -16,9 +16,9 @@ from pamd import atomic_io
 from pamd.envs.distractors.clips import Clip
 from pamd.errors import ResourceError
 
-__all__ = ["LIMIT_BYTES", "cache_directory", "cache_path", "check_room", "digest", "forecast", "open_frames", "store"]
+__all__ = ["cache_directory", "cache_path", "check_room", "digest", "forecast", "open_frames", "store"]
 
-LIMIT_BYTES = 8_000_000_000
+_LIMIT_BYTES = 8_000_000_000
 """The maximum size of the decoded clips of one environment. Lower `frames` or `*_clips` to stay below it."""
 
 
@@ -44,8 +44,8 @@ def check_room(count: int, size: int, limit: int) -> int:
     """Return the forecast. Raises ResourceError if it exceeds the limit or the free disk space."""
     needed = forecast(count, size, limit)
     smaller = "choose fewer (train_clips, unseen_clips) or shorter ones (frames)"
-    if needed > LIMIT_BYTES:
-        most = f"{LIMIT_BYTES / 1e9:.0f} GB"
+    if needed > _LIMIT_BYTES:
+        most = f"{_LIMIT_BYTES / 1e9:.0f} GB"
         raise ResourceError(
             f"{count} clips of {limit} frames at {size}x{size} take up to {needed / 1e9:.1f} GB decoded,"
             f" and the limit is {most}: {smaller}"

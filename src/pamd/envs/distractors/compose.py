@@ -7,14 +7,14 @@ from numpy.typing import NDArray
 
 __all__ = ["blue_mask", "compose", "hue_turn", "to_gray", "to_size", "turn_hue"]
 
-Picture = NDArray[np.uint8]
-Mask = NDArray[np.bool_]
+_Picture = NDArray[np.uint8]
+_Mask = NDArray[np.bool_]
 
 _ONE = 1 << 12
 """The value 1 in the fixed-point format of the color matrices."""
 
 
-def compose(frame: Picture, mask: Mask, background: Picture, strength: float = 1.0) -> Picture:
+def compose(frame: _Picture, mask: _Mask, background: _Picture, strength: float = 1.0) -> _Picture:
     """Blend `background` [H, W, 3] into `frame` [H, W, 3] by `strength` where `mask` [H, W] is True.
 
     With `Distracted.draw_masked`, a diagnostic can show one simulator state on any background.
@@ -26,13 +26,13 @@ def compose(frame: Picture, mask: Mask, background: Picture, strength: float = 1
     return _chosen(mask, mixed.astype(np.uint8), frame)
 
 
-def _chosen(mask: Mask, one: Picture, other: Picture) -> Picture:
+def _chosen(mask: _Mask, one: _Picture, other: _Picture) -> _Picture:
     """Return `one` where `mask` is True and `other` elsewhere. This is faster than np.where."""
     bits = mask.view(np.uint8) * np.uint8(255)
     return other ^ ((other ^ one) & bits[:, :, None])
 
 
-def blue_mask(frame: Picture) -> Mask:
+def blue_mask(frame: _Picture) -> _Mask:
     """Return the background mask [H, W] of the released code: where blue exceeds red and green in `frame` [H, W, 3]."""
     red, green, blue = frame[..., 0], frame[..., 1], frame[..., 2]
     return (blue > green) & (blue > red)
@@ -49,7 +49,7 @@ def hue_turn(angle: float) -> NDArray[np.int32]:
     return whole
 
 
-def turn_hue(frame: Picture, matrix: NDArray[np.int32]) -> Picture:
+def turn_hue(frame: _Picture, matrix: NDArray[np.int32]) -> _Picture:
     """Multiply `frame` [H, W, 3] by the matrix of `hue_turn` and clip the result to [0, 255]."""
     channels = [frame[..., index].astype(np.int32) for index in range(3)]
     turned = np.empty_like(frame)
@@ -60,14 +60,14 @@ def turn_hue(frame: Picture, matrix: NDArray[np.int32]) -> Picture:
     return turned
 
 
-def to_gray(frame: Picture) -> Picture:
+def to_gray(frame: _Picture) -> _Picture:
     """Convert `frame` [H, W, 3] to gray, with the luma in all three channels."""
     wide = frame.astype(np.uint32)
     luma = (wide[..., 0] * 299 + wide[..., 1] * 587 + wide[..., 2] * 114 + 500) // 1000
     return np.repeat(luma.astype(np.uint8)[:, :, None], 3, axis=2)
 
 
-def to_size(frame: Picture, size: int) -> Picture:
+def to_size(frame: _Picture, size: int) -> _Picture:
     """Resize `frame` [S, S, 3] to [size, size, 3] by nearest-neighbor sampling.
 
     Videos of another size then show the same pixels that the agent sees.

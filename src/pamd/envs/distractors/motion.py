@@ -7,16 +7,16 @@ from collections.abc import Callable, Iterator
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["PERIOD", "pan_and_zoom", "procedural"]
+__all__ = ["pan_and_zoom", "procedural"]
 
-PERIOD = 250
+_PERIOD = 250
 """The period of these videos in frames; they repeat without a jump."""
 
-Picture = NDArray[np.uint8]
-Floats = NDArray[np.float64]
+_Picture = NDArray[np.uint8]
+_Floats = NDArray[np.float64]
 
 
-def pan_and_zoom(picture: Picture, size: int, limit: int, rng: np.random.Generator) -> Iterator[Picture]:
+def pan_and_zoom(picture: _Picture, size: int, limit: int, rng: np.random.Generator) -> Iterator[_Picture]:
     """Yield frames [size, size, 3] of a window that moves over `picture` [H, W, 3].
 
     The side of the window is 45% to 90% of the shorter side of the picture.
@@ -25,34 +25,34 @@ def pan_and_zoom(picture: Picture, size: int, limit: int, rng: np.random.Generat
     side = min(height, width)
     phases, turns = rng.uniform(0, 2 * np.pi, 3), rng.integers(1, 4, 3)
     pixels = picture.astype(np.float32)
-    for number in range(min(limit, PERIOD)):
-        wave = np.sin(2 * np.pi * turns * number / PERIOD + phases)
+    for number in range(min(limit, _PERIOD)):
+        wave = np.sin(2 * np.pi * turns * number / _PERIOD + phases)
         window = side * (0.675 + 0.225 * wave[0])
         top, left = (height - window) * (1 + wave[1]) / 2, (width - window) * (1 + wave[2]) / 2
         yield _window(pixels, top, left, window, size)
 
 
-def procedural(index: int, size: int, limit: int) -> Iterator[Picture]:
+def procedural(index: int, size: int, limit: int) -> Iterator[_Picture]:
     """Yield frames [size, size, 3] of procedural video number `index`. Four kinds alternate."""
     rng = np.random.default_rng([index, 1])
     kind = (_plasma, _gratings, _discs, _clouds)[index % 4]
     axis = (np.arange(size) + 0.5) / size
     draw = kind(rng, *np.meshgrid(axis, axis, indexing="ij"))
-    for number in range(min(limit, PERIOD)):
-        yield np.rint(255 * np.clip(draw(2 * np.pi * number / PERIOD), 0, 1)).astype(np.uint8)
+    for number in range(min(limit, _PERIOD)):
+        yield np.rint(255 * np.clip(draw(2 * np.pi * number / _PERIOD), 0, 1)).astype(np.uint8)
 
 
-Draw = Callable[[float], Floats]
+_Draw = Callable[[float], _Floats]
 """A function that maps time in [0, 2 pi) to an image [size, size, 3]. Its values are then clipped to [0, 1]."""
 
 
-def _plasma(rng: np.random.Generator, rows: Floats, columns: Floats) -> Draw:
+def _plasma(rng: np.random.Generator, rows: _Floats, columns: _Floats) -> _Draw:
     """Return a function that draws crossing waves, each with its own color."""
     waves = [
         (rng.uniform(-9, 9, 2), int(rng.integers(1, 4)), rng.uniform(0, 6.28), rng.normal(0, 1, 3)) for _ in range(7)
     ]
 
-    def draw(time: float) -> Floats:
+    def draw(time: float) -> _Floats:
         total = np.zeros((*rows.shape, 3))
         for (down, across), turns, phase, color in waves:
             total += np.sin(down * rows + across * columns + turns * time + phase)[:, :, None] * color
@@ -61,13 +61,13 @@ def _plasma(rng: np.random.Generator, rows: Floats, columns: Floats) -> Draw:
     return draw
 
 
-def _gratings(rng: np.random.Generator, rows: Floats, columns: Floats) -> Draw:
+def _gratings(rng: np.random.Generator, rows: _Floats, columns: _Floats) -> _Draw:
     """Return a function that draws two rotating striped patterns."""
     colors = rng.uniform(0, 1, (3, 3))
     frequencies, turns = rng.uniform(12, 40, 2), rng.choice([-2, -1, 1, 2], 2)
     y, x = rows - 0.5, columns - 0.5
 
-    def draw(time: float) -> Floats:
+    def draw(time: float) -> _Floats:
         picture = np.broadcast_to(colors[0], (*rows.shape, 3)).copy()
         for color, frequency, turn in zip(colors[1:], frequencies, turns, strict=True):
             along = y * np.sin(turn * time) + x * np.cos(turn * time)
@@ -78,7 +78,7 @@ def _gratings(rng: np.random.Generator, rows: Floats, columns: Floats) -> Draw:
     return draw
 
 
-def _discs(rng: np.random.Generator, rows: Floats, columns: Floats) -> Draw:
+def _discs(rng: np.random.Generator, rows: _Floats, columns: _Floats) -> _Draw:
     """Return a function that draws soft discs on separate orbits over a gradient."""
     first, last = rng.uniform(0, 1, (2, 3))
     discs = [
@@ -93,8 +93,8 @@ def _discs(rng: np.random.Generator, rows: Floats, columns: Floats) -> Draw:
         for _ in range(9)
     ]
 
-    def draw(time: float) -> Floats:
-        picture: Floats = first + (last - first) * rows[:, :, None]
+    def draw(time: float) -> _Floats:
+        picture: _Floats = first + (last - first) * rows[:, :, None]
         for center, reach, turns, phases, radius, color in discs:
             row, column = center + reach * np.sin(turns * time + phases)
             distance = np.hypot(rows - row, columns - column)
@@ -104,13 +104,13 @@ def _discs(rng: np.random.Generator, rows: Floats, columns: Floats) -> Draw:
     return draw
 
 
-def _clouds(rng: np.random.Generator, rows: Floats, columns: Floats) -> Draw:
+def _clouds(rng: np.random.Generator, rows: _Floats, columns: _Floats) -> _Draw:
     """Return a function that draws layers of smooth noise that drift at random speeds."""
     layers = []
     for cells, weight in ((4, 0.5), (8, 0.3), (16, 0.2)):
         layers.append((rng.uniform(0, 1, (cells, cells, 3)), weight, rng.choice([-2, -1, 1, 2], 2)))
 
-    def draw(time: float) -> Floats:
+    def draw(time: float) -> _Floats:
         picture = np.zeros((*rows.shape, 3))
         for lattice, weight, speed in layers:
             shift = speed * time / (2 * np.pi)
@@ -120,7 +120,7 @@ def _clouds(rng: np.random.Generator, rows: Floats, columns: Floats) -> Draw:
     return draw
 
 
-def _periodic(lattice: Floats, rows: Floats, columns: Floats) -> Floats:
+def _periodic(lattice: _Floats, rows: _Floats, columns: _Floats) -> _Floats:
     """Interpolate the periodic `lattice` [N, N, 3] with period 1 at rows [H] x columns [W]."""
     cells = len(lattice)
     for axis, at in enumerate((rows, columns)):
@@ -133,7 +133,7 @@ def _periodic(lattice: Floats, rows: Floats, columns: Floats) -> Floats:
     return lattice
 
 
-def _window(pixels: NDArray[np.float32], top: float, left: float, side: float, size: int) -> Picture:
+def _window(pixels: NDArray[np.float32], top: float, left: float, side: float, size: int) -> _Picture:
     """Crop the square of `side` at (top, left) from pixels [H, W, 3] and resize it bilinearly to [size, size, 3]."""
     for axis, start in enumerate((top, left)):
         length = pixels.shape[axis]

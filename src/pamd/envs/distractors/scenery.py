@@ -15,7 +15,7 @@ from pamd.envs.distractors.compose import hue_turn, to_gray, to_size, turn_hue
 
 __all__ = ["Scenery", "View"]
 
-Picture = NDArray[np.uint8]
+_Picture = NDArray[np.uint8]
 
 _STREAM = 0xBACD
 """Separates the random streams of the background and the task, which have the same seed."""
@@ -33,7 +33,7 @@ _Vector = list[float]
 class Scenery:
     """The backgrounds of one side of the split. A frame does not depend on earlier episodes or decisions."""
 
-    def __init__(self, config: DistractorConfig, clips: Sequence[Picture], size: int, decisions: int) -> None:
+    def __init__(self, config: DistractorConfig, clips: Sequence[_Picture], size: int, decisions: int) -> None:
         """Each of `clips` is [N, size, size, 3]. An episode of `decisions` decisions has one more frame."""
         self._config, self._clips, self._size = config, clips, size
         self._shown_per_episode = decisions + 1
@@ -59,11 +59,11 @@ class Scenery:
             return 0
         return int(np.random.default_rng([run_seed, _STREAM]).integers(len(self._video)))
 
-    def frame(self, time: int, size: int) -> Picture:
+    def frame(self, time: int, size: int) -> _Picture:
         """Return the background [size, size, 3] at decision `time`."""
         return to_size(self._noise(time) if self._config.source == "noise" else self._picture(time), size)
 
-    def _picture(self, time: int) -> Picture:
+    def _picture(self, time: int) -> _Picture:
         played = self._start + self._step * (time if self._config.source == "video" else 0)
         if self._video:
             clip, number = self._video[played % len(self._video)]
@@ -74,7 +74,7 @@ class Scenery:
             picture = turn_hue(picture, self._matrix)
         return to_gray(picture) if self._config.grayscale else picture
 
-    def _noise(self, time: int) -> Picture:
+    def _noise(self, time: int) -> _Picture:
         rng = np.random.default_rng([self._seed, _STREAM, time])
         drawn = rng.standard_normal((self._size, self._size, 3), np.float32)
         drawn *= np.float32(255 * self._config.noise)
@@ -83,7 +83,7 @@ class Scenery:
         return to_gray(noisy) if self._config.grayscale else noisy
 
 
-def _join(clips: Sequence[Picture], limit: int) -> list[tuple[int, int]]:
+def _join(clips: Sequence[_Picture], limit: int) -> list[tuple[int, int]]:
     """Join all clips into one video of `limit` frames, as (clip, frame) pairs. If they are too short, repeat them."""
     every = [(index, number) for index, clip in enumerate(clips) for number in range(len(clip))]
     return list(itertools.islice(itertools.cycle(every), limit))
