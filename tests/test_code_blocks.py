@@ -14,7 +14,7 @@ import pytest
 from tests.scripts import load_script
 
 import pamd
-from pamd.cli import signature
+from pamd.cli import parser
 from pamd.cli.main import COMMANDS
 from pamd.envs import FAMILIES
 from pamd.experiments.base import EXPERIMENTS
@@ -108,7 +108,7 @@ def commands(code: str) -> Iterator[list[str]]:
 
 
 def options(function: Any) -> set[str]:
-    return {"--help", *(option.flag for option in signature.options(function) if not option.positional)}
+    return {"--help", *(option.flag for option in parser.options(function) if not option.positional)}
 
 
 def test_a_command_with_a_wrong_option_is_noticed() -> None:

@@ -325,3 +325,27 @@ def test_a_quadratic_form_is_its_textbook(name: str, preset: str | None) -> None
         for value, penalty in ((measured.value, measured.penalty), textbook)
     ]
     torch.testing.assert_close(*slopes)
+
+
+HOOKS = {
+    *("__init__", "resolve", "self_distance", "max_value", "properties", "presets", "coordinate_wise", "rehu_inputs"),
+    *("_value_and_penalty", "_all_pairs", "_floats_per_pair"),
+}
+"""What a subclass may replace. Everything else is defined once, in an abstract class or in a final one."""
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_distance_is_final_and_replaces_only_hooks(name: str) -> None:
+    cls = DISTANCES.get(name)
+    levels = [base for base in cls.__mro__ if issubclass(base, Distance)]
+    assert len(levels) <= 3, "Distance, one abstract class, and the distance"
+    assert not cls.__subclasses__()
+    assert all(base.__abstractmethods__ for base in levels[1:]), "an abstract class between"
+    for i, base in enumerate(levels[:-1]):
+        for above in levels[i + 1 :]:
+            replaced = {
+                key
+                for key in vars(base).keys() & vars(above).keys() - HOOKS
+                if callable(getattr(above, key)) and not getattr(vars(above)[key], "__isabstractmethod__", False)
+            }
+            assert not {key for key in replaced if not key.startswith("__")}, (base, above)
