@@ -120,7 +120,7 @@ def main() -> None:
     env = Corridor(draw) if args.game == "corridor" else MinAtar(args.game, args.seed)
     obs = env.reset()
 
-    # The representation: encoder, slow copies, latent model, distance, operator and objective of the method.
+    # The representation: encoder, target copies and terms of the method.
     encoder = nn.Sequential(
         nn.Conv2d(obs.shape[0], 16, 3), nn.ReLU(), nn.Flatten(), nn.Linear(16 * 8 * 8, args.latent_dim)
     )
@@ -161,7 +161,7 @@ def main() -> None:
         nn.utils.clip_grad_norm_([*own, *q.parameters()], 10)
         optimizer.step()
 
-        # Update the slow copies.
+        # Update the target copies.
         rep.update_targets()
         updates += 1
         if updates % args.target_every == 0:

@@ -110,7 +110,7 @@ def main() -> None:
     env = pamd.make_env(args.task, size=args.size, seed=args.seed)
     action_dim = env.action_space.shape[0]
 
-    # The representation: encoder, slow copy, latent model, distance, operator and objective of the method.
+    # The representation: encoder, target copy and terms of the method.
     encoder = pamd.encoder("conv", observation_shape=env.observation_space.shape, latent_dim=args.latent_dim)
     rep = pamd.Representation(
         args.method,
@@ -121,7 +121,7 @@ def main() -> None:
         target_encoder=True,
     )
     critic, actor = Critic(args.latent_dim, action_dim, args.hidden), Actor(args.latent_dim, action_dim, args.hidden)
-    slow_critic = copy.deepcopy(critic).requires_grad_(False)
+    target_critic = copy.deepcopy(critic).requires_grad_(False)
     log_alpha = torch.tensor(np.log(args.temperature), dtype=torch.float32, requires_grad=True)
     own = [p for p in rep.parameters() if p.requires_grad]
     learn_critic = torch.optim.Adam([*own, *critic.parameters()], args.learning_rate)
@@ -153,7 +153,7 @@ def main() -> None:
         with torch.no_grad():
             z2 = rep.target_encoders["ema"](o2)
             a2, log_prob2 = actor(rep.encode(o2))
-            target = r + args.gamma * not_done * (torch.minimum(*slow_critic(z2, a2)) - alpha * log_prob2)
+            target = r + args.gamma * not_done * (torch.minimum(*target_critic(z2, a2)) - alpha * log_prob2)
         z = rep.encode(o)
         q1, q2 = critic(z, a)
         td = F.mse_loss(q1, target) + F.mse_loss(q2, target)
@@ -174,10 +174,10 @@ def main() -> None:
         alpha_loss.backward()
         learn_alpha.step()
 
-        # Update the slow copies.
+        # Update the target copies.
         rep.update_targets()
         with torch.no_grad():
-            for slow, fast in zip(slow_critic.parameters(), critic.parameters(), strict=True):
+            for slow, fast in zip(target_critic.parameters(), critic.parameters(), strict=True):
                 slow.lerp_(fast, args.tau)
 
         logged = {"td": float(td.detach()), "actor": float(actor_loss.detach()), "alpha": float(alpha)}

@@ -14,6 +14,7 @@ from pamd.cli.main import COMMANDS
 from pamd.cli.parser import Option, description, grouped, options
 from pamd.envs import FAMILIES
 from pamd.envs.dmc import ACTION_REPEATS, OTHER_ACTION_REPEAT
+from pamd.methods import TargetCopies
 from pamd.methods.family import family
 from pamd.scales import SCALES
 from pamd.schema import field_docs
@@ -79,7 +80,8 @@ def _methods() -> list[str]:
     for name, *cells in table.rows:
         lines.append(f"| `{name}` | " + " | ".join(str(cell or NONE) for cell in cells) + " |")
     lines += ["", "### Fields of a method", "", "`--set method.FIELD=…`. A named method sets many of them."]
-    return [*lines, "", *_table(pamd.Method), "", "### Fields of the objective", "", *_table(pamd.Objective)]
+    lines += ["", *_table(pamd.Method), "", "### Target copies (`method.targets`)", "", *_table(TargetCopies)]
+    return [*lines, "", "### Options of `pamd.metric_loss`", "", *_table(pamd.Objective)]
 
 
 def _parts() -> list[str]:

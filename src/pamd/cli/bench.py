@@ -60,7 +60,7 @@ def bench(
     Args:
         task: a task, e.g. cheetah_run, state:cheetah_run, gym:ID or toy; see `pamd list tasks`
         config: a config.json to measure, instead of a task and options; override its fields with --set
-        set_: any field of the config, e.g. method.objective.pairing=all learner.batch=256
+        set_: any field of the config, e.g. method.metric.pairing=all learner.batch=256
         seconds: time of the measurement, after a short warm-up
         json_: print the result as JSON
     """
