@@ -246,3 +246,25 @@ def test_the_repr_shows_the_method() -> None:
     shown = repr(make("mico+pamd"))
     for part in ("name='mico+pamd'", "target_encoder=", "pairing=", "next_latents=", "action_dim="):
         assert part in shown
+
+
+def test_old_names_still_work_and_warn() -> None:
+    with pytest.warns(DeprecationWarning, match=r"slow_encoder=.* use target_encoder"):
+        rep = make("deepmdp", slow_encoder=True)
+    with pytest.warns(DeprecationWarning, match=r"follow is deprecated; use update_targets"):
+        rep.follow()
+    assert int(rep.updates) == 1
+    with pytest.warns(DeprecationWarning, match="use target_encoders"):
+        assert rep.slow_encoders is rep.target_encoders
+    with pytest.warns(DeprecationWarning, match=r"use terms\['reward'\]"):
+        assert rep.reward_decoder is rep.terms["reward"]
+    with pytest.warns(DeprecationWarning, match=r"use terms\['state-reward'\]"):
+        assert rep.state_reward is None
+    with pytest.warns(DeprecationWarning, match="use normalized"):
+        assert make("deepmdp", normalised=True).encoder.normalized
+    with pytest.warns(DeprecationWarning, match=r"pamd.Extras is deprecated; use pamd.OperatorInputs"):
+        extras = pamd.Extras(value=torch.rand(12))  # type: ignore[attr-defined]
+    with pytest.warns(DeprecationWarning, match="use inputs"):
+        rep.losses(*transitions(), extras=extras)
+    with pytest.raises(AttributeError, match="no attribute 'slow_encodrs'"):
+        _ = rep.slow_encodrs

@@ -274,6 +274,20 @@ class Representation(nn.Module):
         _renamed("Representation.follow", "update_targets")
         self.update_targets(at_once=at_once)
 
+    def __getattr__(self, name: str) -> Any:
+        """Return what an attribute of earlier versions is now: a term, None if there is none, or the target copies."""
+        if name == "slow_encoders":
+            _renamed("Representation.slow_encoders", "target_encoders")
+            return self.target_encoders
+        if name in _OLD_TERMS:
+            _renamed(f"Representation.{name}", f"terms[{_OLD_TERMS[name]!r}]")
+            return dict(self.terms.items()).get(_OLD_TERMS[name])
+        return super().__getattr__(name)
+
+
+_OLD_TERMS = {"transition": "transition", "reward_decoder": "reward", "state_reward": "state-reward"}
+"""Attributes of earlier versions, and the terms that they are now."""
+
 
 def _renamed(old: str, new: str) -> None:
     warnings.warn(f"{old} is deprecated; use {new}", DeprecationWarning, stacklevel=3)
