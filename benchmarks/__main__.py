@@ -31,10 +31,10 @@ def discover() -> dict[str, ModuleType]:
 def main(words: Sequence[str] | None = None) -> int:
     """Run the named benchmarks, or all that are not marked `ON_REQUEST`. Return the exit code."""
     known = discover()
-    given = vars(_parser(known).parse_args(words))
-    names, directory = given.pop("names"), given.pop("json")
+    arguments = vars(_parser(known).parse_args(words))
+    names, directory = arguments.pop("names"), arguments.pop("json")
     try:
-        options = _options(given)
+        options = _options(arguments)
         for name in names:
             if name not in known:
                 raise UnknownNameError("benchmark", name, known)
@@ -76,9 +76,11 @@ def _parser(known: dict[str, ModuleType]) -> argparse.ArgumentParser:
     return made
 
 
-def _options(given: dict[str, Any]) -> Options:
+def _options(arguments: dict[str, Any]) -> Options:
     """Return the options. Raise ConfigError if a number is too small."""
-    values: dict[str, Any] = {name: tuple(value) if isinstance(value, list) else value for name, value in given.items()}
+    values: dict[str, Any] = {
+        name: tuple(value) if isinstance(value, list) else value for name, value in arguments.items()
+    }
     if values["threads"] is None:
         values["threads"] = available_threads()
     options = Options(**values)

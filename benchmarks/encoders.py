@@ -76,8 +76,8 @@ def measure(options: Options) -> Table:
     for task in options.tasks or TASKS:
         seen = collect(task, TASKS.get(task, 4))
         for name, setting in SETTINGS.items():
-            found = [screen(seen, setting, seed) for seed in options.seeds or (0, 1)]
-            error, steps = np.mean([e for e, _ in found]), np.mean([n for _, n in found])
+            results = [screen(seen, setting, seed) for seed in options.seeds or (0, 1)]
+            error, steps = np.mean([e for e, _ in results]), np.mean([n for _, n in results])
             row = {"task": task, "setting": name, "error": round(float(error), 3), "steps": round(float(steps))}
             rows.append({**row, "ms per step": round(1e3 * SECONDS / float(steps), 2)})
     notes = (

@@ -130,8 +130,8 @@ def _update_alone(
     like: dict[str, Any], algorithm: str, method: str, update: list[float], plain: list[float]
 ) -> dict[str, Any]:
     """Return a row for a measurement of updates only, with the columns of another row."""
-    found = {"update, CPU ms": milliseconds(update), "update, x plain": str(ratio(update, plain))}
-    return {**dict.fromkeys(like), "algorithm": algorithm, "policy": "-", "method": method, **found}
+    columns = {"update, CPU ms": milliseconds(update), "update, x plain": str(ratio(update, plain))}
+    return {**dict.fromkeys(like), "algorithm": algorithm, "policy": "-", "method": method, **columns}
 
 
 def _row(algorithm: str, policy: str, name: str, seconds: dict[str, list[float]]) -> dict[str, Any]:
@@ -210,8 +210,8 @@ def _torchrl() -> Updates:
 
     over = torch.zeros(BATCH, 1, dtype=torch.bool)
     after = {"observation": _pictures(), "reward": torch.rand(BATCH, 1), "done": over, "terminated": over}
-    given = {"observation": _pictures(), "action": torch.randint(ACTIONS, (BATCH,)), "next": after}
-    batch = TensorDict(given, [BATCH])
+    fields = {"observation": _pictures(), "action": torch.randint(ACTIONS, (BATCH,)), "next": after}
+    batch = TensorDict(fields, [BATCH])
 
     def make(with_metric: bool) -> Callable[[], object]:
         head = nn.Sequential(nn.Linear(50, HIDDEN), nn.ReLU(), nn.Linear(HIDDEN, ACTIONS))

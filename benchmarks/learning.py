@@ -140,38 +140,38 @@ def read_points(run: Path) -> list[Point]:
 
 def points(evaluations: Sequence[Mapping[str, Any]], timing: Sequence[Mapping[str, Any]]) -> list[Point]:
     """Return each evaluation with the training time of all rows of `timing` up to it."""
-    found, clock, cpu, before, row = [], 0.0, 0.0, 0.0, 0
+    curve, clock, cpu, before, row = [], 0.0, 0.0, 0.0, 0
     for evaluation in evaluations:
         while row < len(timing) and timing[row]["decisions"] <= evaluation["decisions"]:
             taken = timing[row]["seconds"] - before
             before = timing[row]["seconds"]
             trained = taken * (1 - sum(timing[row].get(name, 0.0) for name in _NOT_TRAINING))
             clock, cpu, row = clock + trained, cpu + trained * timing[row].get("cpu", 1.0), row + 1
-        found.append(Point(clock, cpu, evaluation["decisions"], evaluation["frames"], evaluation["return_mean"]))
-    return found
+        curve.append(Point(clock, cpu, evaluation["decisions"], evaluation["frames"], evaluation["return_mean"]))
+    return curve
 
 
-def outcome(found: Sequence[Point], threshold: float, limit: float, budget: int) -> Outcome:
+def outcome(curve: Sequence[Point], threshold: float, limit: float, budget: int) -> Outcome:
     """Find the first evaluation with at least the return `threshold`, within `limit` seconds and `budget` decisions."""
-    if not found:
+    if not curve:
         return Outcome("unfinished", Point(0.0, 0.0, 0, 0, 0.0), 0.0)
-    within = [point for point in found if point.seconds <= limit] or [found[0]]
+    within = [point for point in curve if point.seconds <= limit] or [curve[0]]
     first = next((i for i, point in enumerate(within) if point.mean >= threshold), None)
     if first is not None:
         return Outcome("reached", within[first], _area(within[: first + 1], threshold, limit))
     state: State = "unfinished"
-    if found[-1].seconds >= limit:
+    if curve[-1].seconds >= limit:
         state = "limit"
-    elif found[-1].decisions >= budget:
+    elif curve[-1].decisions >= budget:
         state = "budget"
     return Outcome(state, within[-1], _area(within, threshold, limit))
 
 
-def _area(found: Sequence[Point], threshold: float, limit: float) -> float:
+def _area(curve: Sequence[Point], threshold: float, limit: float) -> float:
     """Return the mean over [0, limit] of a step function that holds each return until the next evaluation."""
-    ends = [*(point.seconds for point in found[1:]), limit]
-    spans = [max(0.0, end - point.seconds) for point, end in zip(found, ends, strict=True)]
-    return sum(span * min(point.mean, threshold) for span, point in zip(spans, found, strict=True)) / limit
+    ends = [*(point.seconds for point in curve[1:]), limit]
+    spans = [max(0.0, end - point.seconds) for point, end in zip(curve, ends, strict=True)]
+    return sum(span * min(point.mean, threshold) for span, point in zip(spans, curve, strict=True)) / limit
 
 
 _LOOK_EVERY = 2.0
@@ -390,10 +390,10 @@ def _train(unique: Sequence[Job], ending: Callable[[Job], Outcome]) -> None:
             shutil.rmtree(job.path / "replay", ignore_errors=True)
 
 
-def _sentence(found: Outcome) -> str:
-    point = found.point
+def _sentence(ended: Outcome) -> str:
+    point = ended.point
     done = f"return {point.mean:.0f} after {point.seconds / 60:.1f} minutes and {point.decisions} decisions"
-    return f"{found.state}, {done}"
+    return f"{ended.state}, {done}"
 
 
 def _update_seconds(methods: Sequence[str], repetitions: int) -> dict[str, float]:

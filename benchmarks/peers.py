@@ -135,7 +135,7 @@ def peer(config: TrainConfig, extractor: str, shared: bool = False, compact: boo
 
 def _peers_for(size: int) -> dict[str, dict[str, Any]]:
     """Return the peers that accept images of `size` x `size` pixels."""
-    return {title: given for title, given in PEERS.items() if given["extractor"] == "ours" or size >= _NATURE_SIZE}
+    return {title: setup for title, setup in PEERS.items() if setup["extractor"] == "ours" or size >= _NATURE_SIZE}
 
 
 def _rows(name: str, options: Options) -> list[dict[str, Any]]:
@@ -146,8 +146,8 @@ def _rows(name: str, options: Options) -> list[dict[str, Any]]:
             method: stack.enter_context(_ours(method, scale, schedule, decisions, options.threads)) for method in OURS
         }
         config = configure(TASK, "sac", scale=scale)
-        for title, given in _peers_for(config.env.size).items():
-            model = peer(config, **given)
+        for title, setup in _peers_for(config.env.size).items():
+            model = peer(config, **setup)
             stack.callback(model.get_env().close)
             contenders[title] = Contender(_learning(model, decisions), _bytes(model.replay_buffer))
         wall = interleave({key: one.timed for key, one in contenders.items()}, options.repetitions)

@@ -34,9 +34,9 @@ def measure(options: Options) -> Table:
         runs: dict[str, Callable[[], object]] = {"stacked (reference)": _stacked(rng)}
         runs |= {f"frames once, {name}": _sampling(replay, rng) for name, replay in replays.items()}
         if hasattr(os, "posix_fadvise"):
-            place = Path(directory) / "cold"
-            _filled(place, "mmap", frames)  # Not kept open, because mapped pages stay in the cache.
-            runs |= _cold(place, rng)
+            cold = Path(directory) / "cold"
+            _filled(cold, "mmap", frames)  # Not kept open, because mapped pages stay in the cache.
+            runs |= _cold(cold, rng)
         agent, batch = make_agent("simsr+pamd", schedule="joint"), make_batch()
         seconds = interleave(runs | {"update": lambda: agent.update(batch)}, options.repetitions)
     rows = []

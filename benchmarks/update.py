@@ -46,8 +46,8 @@ def _rows(name: str, options: Options) -> list[dict[str, Any]]:
     runs = {"reference": _returning_memory(kept), "reference, memory kept": kept, **runs}
     distance = agents["joint"].representation.distance
     runs |= {"head": twice(head_update(distance, len(batch))), "product": matrix_product()}
-    given = (batch.obs, batch.action, batch.reward, batch.next_obs)
-    runs["meters"] = lambda: read_meters(agents["joint"].representation, *given)
+    inputs = (batch.obs, batch.action, batch.reward, batch.next_obs)
+    runs["meters"] = lambda: read_meters(agents["joint"].representation, *inputs)
     seconds = interleave(runs, options.repetitions)
     rows = []
     for key in list(runs)[:4]:

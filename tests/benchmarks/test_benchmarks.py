@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import json
+import sys
 from pathlib import Path
 
 import pytest
 from benchmarks.__main__ import discover, main
 from benchmarks.common import limit
+
+import benchmarks
 
 SLOW = ["update", "replay", "render", "pipeline", "integrations", "peers"]
 
@@ -26,6 +29,25 @@ def test_a_file_with_measure_is_a_benchmark_and_the_help_describes_it(capsys: py
     shown = capsys.readouterr().out
     assert all(f"  {name} " in shown for name in known)
     assert "On request only: it requires pamd[sb3]." in shown
+
+
+NEW = '''"""A new one."""
+from pamd.table import Table
+
+def measure(options):
+    return Table.from_records("mine", "a title", [{"threads": options.threads}], ())
+'''
+
+
+def test_a_benchmark_is_one_new_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "mine.py").write_text(NEW)
+    monkeypatch.setattr(benchmarks, "__path__", [*benchmarks.__path__, str(tmp_path)])
+    assert main(["mine", "--threads", "1", "--json", str(tmp_path / "out")]) == 0
+    monkeypatch.delitem(sys.modules, "benchmarks.mine")
+    assert "mine: a title" in capsys.readouterr().out
+    assert json.loads((tmp_path / "out" / "mine.json").read_text())["rows"] == [{"threads": 1}]
 
 
 @pytest.mark.parametrize(

@@ -26,22 +26,22 @@ def main(words: Sequence[str] | None = None) -> int:
     parser.add_argument("--minutes", type=_positive, default=40.0, help="stop kills after this many minutes")
     parser.add_argument("--interruptions", type=_positive, default=1_000, help="stop kills after this many")
     parser.add_argument("--decisions", type=int, default=20_000, help="budget of the run of soak")
-    given = parser.parse_args(words)
+    arguments = parser.parse_args(words)
     torch.set_num_threads(1)  # A pool of threads does not survive a fork.
     keep_freed_memory()
     try:
-        if given.name == "kills":
-            table = kills(given.json, given.most_runs, given.minutes, given.interruptions)
-        elif given.name == "mutations":
+        if arguments.name == "kills":
+            table = kills(arguments.json, arguments.most_runs, arguments.minutes, arguments.interruptions)
+        elif arguments.name == "mutations":
             table = measure_mutations()
         else:
-            table = soak(given.json, given.decisions)
+            table = soak(arguments.json, arguments.decisions)
     except PamdError as error:
         sys.stderr.write(f"{error}\n")
         return 2
     sys.stdout.write(measured_text(table, threads=1) + "\n")
-    if given.json is not None:
-        write_measured(table, given.json / f"{given.name}.json", threads=1, repetitions=1)
+    if arguments.json is not None:
+        write_measured(table, arguments.json / f"{arguments.name}.json", threads=1, repetitions=1)
     return 0
 
 

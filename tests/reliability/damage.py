@@ -117,7 +117,7 @@ def mutations() -> list[Mutation]:
 
 def _damages() -> Iterator[Mutation]:
     files = ["config.json", "status.json", "versions.json", *_LOGS]
-    files += [f"{place}/{name}" for place in (NEWEST, OLDER) for name in _CHECKPOINT]
+    files += [f"{checkpoint}/{name}" for checkpoint in (NEWEST, OLDER) for name in _CHECKPOINT]
     files += [f"replay/{name}" for name in _REPLAY]
     for file in files:
         for what, damage in DAMAGES.items():
@@ -192,11 +192,11 @@ def _write(path: Path, text: str) -> None:
 def _exchanges() -> Iterator[Mutation]:
     """Yield mutations that remove, replace or exchange whole files and directories, or drop a row."""
     gone: dict[str, Outcome] = {NEWEST: "resumes", OLDER: "resumes", "replay": "refused"}
-    for place, expected in gone.items():
-        yield Mutation(place, "deleted", expected, functools.partial(_at, place, shutil.rmtree))
+    for name, expected in gone.items():
+        yield Mutation(name, "deleted", expected, functools.partial(_at, name, shutil.rmtree))
     yield Mutation("checkpoints", "deleted", "resumes", functools.partial(_at, "checkpoints", shutil.rmtree))
-    for place in (NEWEST, OLDER):
-        yield Mutation(place, "a file instead", "resumes", functools.partial(_at, place, _file_instead))
+    for name in (NEWEST, OLDER):
+        yield Mutation(name, "a file instead", "resumes", functools.partial(_at, name, _file_instead))
     yield Mutation("replay", "a file instead", "refused", functools.partial(_at, "replay", _file_instead))
     yield Mutation("checkpoints", "the two exchanged", "refused", lambda run: _exchange(run / NEWEST, run / OLDER))
     for name in _CHECKPOINT:

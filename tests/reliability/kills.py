@@ -156,18 +156,18 @@ def kills(directory: Path | None, most_runs: int, minutes: float, interruptions:
     rows = _read(log)
     deadline = time.monotonic() + 60 * minutes
     references: dict[Scenario, Reference] = {}
-    place = Path(tempfile.mkdtemp(prefix="pamd-kills-"))
+    storm = Path(tempfile.mkdtemp(prefix="pamd-kills-"))
     while len(rows) < most_runs and time.monotonic() < deadline and _total(rows) < interruptions:
         number = next(n for n in itertools.count() if all(row["run"] != n for row in rows))
         scenario = SCENARIOS[number % len(SCENARIOS)]
         if scenario not in references:
-            references[scenario] = _reference(scenario, place / "reference")
-        row = _storm(number, scenario, references[scenario], place / f"{number}", deadline)
+            references[scenario] = _reference(scenario, storm / "reference")
+        row = _storm(number, scenario, references[scenario], storm / f"{number}", deadline)
         rows.append(row)
         _append(log, row)
-    if not any(place.iterdir()):
-        place.rmdir()
-    return _table(rows, place)
+    if not any(storm.iterdir()):
+        storm.rmdir()
+    return _table(rows, storm)
 
 
 def _reference(scenario: Scenario, runs: Path) -> Reference:
@@ -180,9 +180,9 @@ def _reference(scenario: Scenario, runs: Path) -> Reference:
     if process.wait(HANGS_SECONDS) != 0:
         raise RunError(f"kills: the run {scenario.name} failed without an interruption: {process.read_output()}")
     training = time.monotonic() - began - startup
-    found = products(only_run(runs))
+    expected = products(only_run(runs))
     shutil.rmtree(runs)
-    return Reference(found, Pace(startup, training * CHECKPOINT_EVERY / DECISIONS))
+    return Reference(expected, Pace(startup, training * CHECKPOINT_EVERY / DECISIONS))
 
 
 def _storm(number: int, scenario: Scenario, reference: Reference, runs: Path, deadline: float) -> dict[str, Any]:
@@ -221,14 +221,14 @@ def _storm(number: int, scenario: Scenario, reference: Reference, runs: Path, de
 
 def _resume(runs: Path) -> list[str] | None:
     """Return the arguments that resume the run, if there is one."""
-    found = [path.parent for path in runs.glob("*/config.json")]
-    return ["resume", str(found[0])] if found else None
+    existing = [path.parent for path in runs.glob("*/config.json")]
+    return ["resume", str(existing[0])] if existing else None
 
 
 def _newest(runs: Path) -> int:
     """Return the decision of the newest checkpoint, or 0 if there is none."""
-    found = [path for place in runs.glob("*/checkpoints") for path in list_checkpoints(place)]
-    return int(found[0].name) if found else 0
+    checkpoints = [path for directory in runs.glob("*/checkpoints") for path in list_checkpoints(directory)]
+    return int(checkpoints[0].name) if checkpoints else 0
 
 
 def _read(log: Path | None) -> list[dict[str, Any]]:
@@ -246,7 +246,7 @@ def _total(rows: list[dict[str, Any]]) -> int:
     return sum(sum(row["interruptions"].values()) for row in rows)
 
 
-def _table(rows: list[dict[str, Any]], place: Path) -> Table:
+def _table(rows: list[dict[str, Any]], kept: Path) -> Table:
     records = []
     for name in [*dict.fromkeys(row["scenario"] for row in rows), "all"]:
         mine = [row for row in rows if name in (row["scenario"], "all")]
@@ -263,6 +263,6 @@ def _table(rows: list[dict[str, Any]], place: Path) -> Table:
         *(f"run {row['run']} ({row['scenario']}): {problem}" for row in rows for problem in row["problems"]),
         *(f"run {row['run']} ({row['scenario']}) differs: {row['different']}" for row in rows if row["different"]),
     ]
-    if place.exists():
-        notes.append(f"runs with a finding were kept in {place}")
+    if kept.exists():
+        notes.append(f"runs with a finding were kept in {kept}")
     return Table.from_records("kills", "runs interrupted at random moments and resumed", records, notes)

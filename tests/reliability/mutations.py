@@ -29,10 +29,10 @@ def measure_mutations() -> Table:
     """Resume once after each mutation."""
     warm_up()
     with tempfile.TemporaryDirectory(prefix="pamd-mutations-") as name:
-        place = Path(name)
-        expected = products(_train(place / "reference", DECISIONS))
-        stopped = as_stopped(_train(place / "stopped", STOPPED))
-        rows = [_row(mutation, stopped, expected, place / "mutated") for mutation in mutations()]
+        directory = Path(name)
+        expected = products(_train(directory / "reference", DECISIONS))
+        stopped = as_stopped(_train(directory / "stopped", STOPPED))
+        rows = [_row(mutation, stopped, expected, directory / "mutated") for mutation in mutations()]
     counts = Counter(row["outcome"] for row in rows)
     notes = [
         "; ".join(f"{count} {outcome}" for outcome, count in sorted(counts.items())),
@@ -60,17 +60,17 @@ def as_stopped(run: Path) -> Path:
     return run
 
 
-def _row(mutation: Mutation, stopped: Path, expected: dict[str, bytes], place: Path) -> dict[str, Any]:
-    run = Path(shutil.copytree(stopped, place / "runs" / stopped.name))
+def _row(mutation: Mutation, stopped: Path, expected: dict[str, bytes], directory: Path) -> dict[str, Any]:
+    run = Path(shutil.copytree(stopped, directory / "runs" / stopped.name))
     mutation.apply(run)
-    process = Process(["resume", str(run)], place / "output")
+    process = Process(["resume", str(run)], directory / "output")
     code = process.wait(HANGS_SECONDS)
     output = process.read_output()
     outcome, message = judge(code, output, run, expected)
     if code is None:
         process.send(signal.SIGKILL)
         process.wait(10.0)
-    shutil.rmtree(place)
+    shutil.rmtree(directory)
     return {
         "file": mutation.file,
         "mutation": mutation.what,
@@ -88,9 +88,9 @@ def judge(code: int | None, output: str, run: Path, expected: dict[str, bytes]) 
     if code == 2:
         refusals = [line.removeprefix("pamd: ") for line in lines if line.startswith("pamd: ")]
         return ("refused", refusals[-1]) if refusals else ("refused without a message", output[-500:])
-    found = products(run)
-    if found["config.json"] != expected["config.json"]:
-        expected = {**expected, "config.json": found["config.json"]}  # The runtime settings may differ.
-    different = differing(expected, found)
+    actual = products(run)
+    if actual["config.json"] != expected["config.json"]:
+        expected = {**expected, "config.json": actual["config.json"]}  # The runtime settings may differ.
+    different = differing(expected, actual)
     messages = [line for line in lines if re.search("using the previous checkpoint|resuming", line)]
     return ("DIFFERENT", str(different)) if different else ("resumes", "; ".join(messages))

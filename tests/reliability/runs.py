@@ -98,21 +98,21 @@ _STEP = ("actions", "rewards", "terminated")
 
 def products(run: Path) -> dict[str, bytes]:
     """Return config, logs, the last checkpoint, the replay's window and the videos, without wall-clock times."""
-    found = {name: (run / name).read_bytes() for name in ("config.json", "train.jsonl", "eval.jsonl")}
-    found["timing.jsonl"] = _without_clock(run / "timing.jsonl")
+    contents = {name: (run / name).read_bytes() for name in ("config.json", "train.jsonl", "eval.jsonl")}
+    contents["timing.jsonl"] = _without_clock(run / "timing.jsonl")
     last = _last(run / "checkpoints")
-    found["tensors.safetensors"] = (last / "tensors.safetensors").read_bytes()
-    found["state.json"] = last.name.encode() + _state(last / "state.json")
+    contents["tensors.safetensors"] = (last / "tensors.safetensors").read_bytes()
+    contents["state.json"] = last.name.encode() + _state(last / "state.json")
     for path in sorted((run / "video").glob("*.mp4")):
-        found[path.name] = path.read_bytes()
-    return found | _replay(run / "replay")
+        contents[path.name] = path.read_bytes()
+    return contents | _replay(run / "replay")
 
 
 def _last(checkpoints: Path) -> Path:
-    found, _ = checkpoint.newest(checkpoints)
-    if found is None:
+    newest, _ = checkpoint.newest(checkpoints)
+    if newest is None:
         raise CheckpointError(f"{checkpoints} has no complete checkpoint")
-    return found.path
+    return newest.path
 
 
 def differing(one: dict[str, bytes], other: dict[str, bytes]) -> dict[str, int]:
@@ -145,12 +145,12 @@ def _replay(directory: Path) -> dict[str, bytes]:
     manifest = Manifest.load(directory)
     layout, written = manifest.layout, manifest.state.written
     window: NDArray[np.int64] = np.arange(max(0, written - layout.capacity), written)
-    found = {}
+    contents = {}
     for name, column in layout.columns.items():
         rows = np.fromfile(directory / column.file, np.uint8).reshape(layout.slots, column.row_bytes)
         taken = window[:-1] if name in _STEP else window
-        found[f"replay/{column.file}"] = rows[taken % layout.slots].tobytes()
-    return found
+        contents[f"replay/{column.file}"] = rows[taken % layout.slots].tobytes()
+    return contents
 
 
 def only_run(runs: Path) -> Path:

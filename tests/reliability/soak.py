@@ -96,11 +96,11 @@ def _decisions(runs: Path) -> int:
 
 def _read(pid: int) -> dict[str, Any]:
     """Return the private memory of the process in MB, its file descriptors and its threads; empty if it has ended."""
-    place = Path("/proc", str(pid))
+    directory = Path("/proc", str(pid))
     try:
-        lines = (place / "status").read_text().splitlines()
+        lines = (directory / "status").read_text().splitlines()
         fields = dict(line.split(":", 1) for line in lines if line.startswith(("RssAnon", "Threads")))
-        held = len(os.listdir(place / "fd"))
+        held = len(os.listdir(directory / "fd"))
         return {
             "rss": int(fields["RssAnon"].split()[0]) / 1024,
             "descriptors": held,
