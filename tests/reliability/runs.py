@@ -13,7 +13,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from pamd.configuration import split_name
 from pamd.errors import CheckpointError
+from pamd.methods import method
 from pamd.replay.files import Manifest
 from pamd.training import checkpoint
 
@@ -30,7 +32,6 @@ _SIZES = (
     "learner.hidden=16",
     "learner.updates_per_decision=0.25",
     "method.latent_dim=8",
-    "method.transition.members=2",
     "encoder.filters=4",
 )
 
@@ -73,7 +74,9 @@ class Scenario:
             **({"--distractor": self.background} if self.background else {}),
         }
         words = [str(word) for pair in options.items() for word in pair]
-        return ["train", self.task, *words, *([] if self.mirror else ["--no-tensorboard"]), "--set", *_SIZES]
+        transition = method(split_name(self.method)[1]).term("transition")
+        sizes = (*_SIZES, *(() if transition is None else ("method.transition.members=2",)))
+        return ["train", self.task, *words, *([] if self.mirror else ["--no-tensorboard"]), "--set", *sizes]
 
 
 SCENARIOS = (
