@@ -27,6 +27,8 @@ def write_video(path: Path, frames: list[NDArray[np.uint8]], rate: int) -> None:
             stream = container.add_stream("libx264", rate=rate)
             # H.264 requires an even width and height. If one is odd, the last column or row is dropped.
             stream.width, stream.height, stream.pix_fmt = width // 2 * 2, height // 2 * 2, "yuv420p"
+            # On some processors, fast paths of the encoder read memory that nothing wrote. Then equal frames differ.
+            stream.options = {"x264-params": "cpu-independent=1"}
             for image in frames:
                 picture = av.VideoFrame.from_ndarray(np.ascontiguousarray(image[: stream.height, : stream.width]))
                 container.mux(stream.encode(picture))
