@@ -56,6 +56,6 @@ def test_one_update_can_be_read_as_one_path(method: str, schedule: str) -> None:
     found = load_script("tools/update_path.py").trace(method, schedule, Path(pamd.__file__).parent)
     assert found.deepest[0].name == found.value[0].name == "Agent.update"
     assert "._value" in found.value[-1].name
-    assert len(found.files) <= 27
+    assert len(found.files) <= 21
     assert len(found.deepest) <= 22
     assert len(found.value) <= 12
