@@ -79,7 +79,8 @@ def absorption(distance: str, curves: Sequence[Curve]) -> Absorption | None:
     ratios = [absorption_ratio(*three) for three in zip(initial, frozen, trainable, strict=True)]
     relative = []
     for seed in seeds:
-        head, both = (_relative(by_seed[encoder, seed]) for encoder in ("frozen", "trainable"))
+        pair = (by_seed[encoder, seed] for encoder in ("frozen", "trainable"))
+        head, both = ([r / max(t, _FLOOR) for r, t in zip(c.residual, c.target_square, strict=True)] for c in pair)
         relative.append(absorption_ratio(head[0], _end(head), _end(both)))
     levels = [max(t, _FLOOR) / max(f, _FLOOR) for f, t in zip(frozen, trainable, strict=True)]
     return Absorption(
@@ -94,10 +95,6 @@ def absorption(distance: str, curves: Sequence[Curve]) -> Absorption | None:
         relative_ratio_error=_standard_error(relative),
         level=statistics.geometric_mean(levels),
     )
-
-
-def _relative(curve: Curve) -> list[float]:
-    return [r / max(t, _FLOOR) for r, t in zip(curve.residual, curve.target_square, strict=True)]
 
 
 def _standard_error(values: Sequence[float]) -> float:

@@ -232,17 +232,14 @@ class Distance(nn.Module, ABC, Generic[_ConfigT]):
         if z.dtype == z_prime.dtype == distance_dtype:
             return z, z_prime
         if torch.is_autocast_enabled(z.device.type):
-            dtype = _autocast_dtype(z.dtype, z_prime.dtype, None if weight is None else weight.dtype)
+            # The wider dtype of the latents, or the weights' dtype if either is float64, which autocast never casts.
+            dtype = torch.promote_types(z.dtype, z_prime.dtype)
+            if weight is not None and torch.float64 in (dtype, weight.dtype):
+                dtype = weight.dtype
             return z.to(dtype), z_prime.to(dtype)
         if z.dtype != z_prime.dtype:
             raise DtypeError(f"{name}: z is {z.dtype} but z_prime is {z_prime.dtype}; they must agree")
         raise DtypeError(f"{name}: z is {z.dtype} but the distance is {distance_dtype}; convert it with .to(z.dtype)")
-
-
-def _autocast_dtype(z: torch.dtype, z_prime: torch.dtype, weight: torch.dtype | None) -> torch.dtype:
-    """Return the wider dtype of the latents, or the weights' dtype if either is float64, which autocast never casts."""
-    wider = torch.promote_types(z, z_prime)
-    return weight if weight is not None and torch.float64 in (wider, weight) else wider
 
 
 DISTANCES: Registry[type[Distance[Any]]] = Registry("distance", "pamd.distances", with_config=True)
