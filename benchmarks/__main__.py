@@ -17,8 +17,7 @@ import benchmarks
 from benchmarks.common import Options
 from pamd.errors import ConfigError, PamdError, UnknownNameError
 from pamd.measure import measured_text, write_measured
-from pamd.training.allocator import keep_freed_memory
-from pamd.training.threads import available_threads
+from pamd.training.process import available_threads, keep_freed_memory
 
 
 def discover() -> dict[str, ModuleType]:

@@ -83,7 +83,7 @@ def work(scale: str, method: str, threads: int) -> None:
 
     from pamd.agent import Agent
     from pamd.configuration import configure
-    from pamd.training.allocator import keep_freed_memory
+    from pamd.training.process import keep_freed_memory
     from pamd.types import Batch, NStep
 
     keep_freed_memory()

@@ -29,7 +29,7 @@ from pamd.sweep.backends.local import Local
 from pamd.sweep.job import Outcome as Ending
 from pamd.table import NONE, Table
 from pamd.training import Runtime, TrainConfig
-from pamd.training.threads import torch_threads
+from pamd.training.process import torch_threads
 
 __all__ = [
     "METHODS",

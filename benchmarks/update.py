@@ -12,7 +12,7 @@ from pamd.measure import count_operations, head_update, interleave, make_agent, 
 from pamd.representation.meters import read_meters
 from pamd.table import Table
 from pamd.training import TrainConfig
-from pamd.training.allocator import keep_freed_memory, return_freed_memory
+from pamd.training.process import keep_freed_memory, return_freed_memory
 
 __all__ = ["measure"]
 

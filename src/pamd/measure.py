@@ -32,8 +32,8 @@ from pamd.table import Table
 from pamd.training.clock import Stopwatch
 from pamd.training.config import TrainConfig
 from pamd.training.loop import decide, learn
+from pamd.training.process import torch_threads
 from pamd.training.session import Session
-from pamd.training.threads import torch_threads
 from pamd.types import Batch
 
 __all__ = [

@@ -14,7 +14,7 @@ from tests.reliability.soak import soak
 
 from pamd.errors import PamdError
 from pamd.measure import measured_text, write_measured
-from pamd.training.allocator import keep_freed_memory
+from pamd.training.process import keep_freed_memory
 
 
 def main(words: Sequence[str] | None = None) -> int:

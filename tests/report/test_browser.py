@@ -13,7 +13,7 @@ from tests.report.runs import write_run
 
 from pamd import published
 from pamd.report import page as report
-from pamd.training.video import write_video
+from pamd.training.evaluate import write_video
 
 pytestmark = pytest.mark.slow
 

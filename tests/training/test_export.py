@@ -18,12 +18,14 @@ from tests.training.runs import toy
 
 import pamd
 from pamd.cli.main import main
+from pamd.configuration import configure
 from pamd.envs.config import ClipRef
 from pamd.errors import CheckpointError, ConfigError, HubError, ReplayError, ResourceError, RunError
 from pamd.runs import Budget
-from pamd.training import Runtime, export_run, hub
-from pamd.training.card import CardFacts, model_card
+from pamd.training import Runtime, export_run
+from pamd.training import export as exporting
 from pamd.training.export import _portable_config, _videos
+from pamd.training.model_card import CardFacts, model_card
 
 RECORDED = Runtime(device="cpu", threads=1, video="all", tensorboard=False, wandb=None)
 
@@ -151,6 +153,14 @@ def test_a_card_without_evaluations_claims_no_result() -> None:
     assert "model-index" not in card
     assert "was not evaluated" in card
     assert 'pamd.load(snapshot_download("me/agent"))' in card
+
+
+def test_the_model_card_says_what_the_agent_observed() -> None:
+    """An MLP also reads pictures."""
+    pixels = configure("toy", scale="smoke", settings=("encoder.name=mlp",))
+    for config, observed in ((pixels, "pixels"), (configure("state:cheetah_run"), "states")):
+        assert config.encoder.name == "mlp"
+        assert f"An agent trained from {observed} with" in model_card(CardFacts(config, Budget(), [], [], {}))
 
 
 def test_videos_after_the_checkpoint_and_links_stay_behind(tmp_path: Path) -> None:
@@ -295,7 +305,7 @@ def test_the_command_exports_and_uploads(
     private: bool | None,
 ) -> None:
     client = FakeClient()
-    monkeypatch.setattr(hub, "hub_client", lambda: client)
+    monkeypatch.setattr(exporting, "hub_client", lambda: client)
     out = str(tmp_path / "agent")
     assert main(["export", str(run), out, "--push-to-hub", "me/agent", *flags]) == 0
     assert client.calls == [
@@ -309,9 +319,9 @@ def test_the_command_exports_and_uploads(
 def test_a_failed_upload_is_one_line_and_keeps_the_export(exported: Path) -> None:
     client = FakeClient(ValueError("401 Unauthorized\nlong body"))
     with pytest.raises(HubError, match=r"^cannot upload to me/agent: 401 Unauthorized; the export in \S+ is complete$"):
-        hub.push(exported, "me/agent", client)
+        exporting.push(exported, "me/agent", client)
     with pytest.raises(ConfigError, match="OWNER/NAME"):
-        hub.push(exported, "agent", client)
+        exporting.push(exported, "agent", client)
 
 
 @pytest.mark.parametrize(

@@ -15,8 +15,8 @@ import pamd
 from pamd.errors import CheckpointError, ConfigError, DtypeError, ResourceError, ShapeError
 from pamd.replay import Replay
 from pamd.training import RunDirectory, Runtime, load, resume, train
-from pamd.training import threads as threads_module
-from pamd.training.threads import available_threads, default_threads, oversubscribed, torch_threads
+from pamd.training import process as threads_module
+from pamd.training.process import available_threads, default_threads, oversubscribed, torch_threads
 
 
 @pytest.mark.parametrize("storage", ["memory", pytest.param("mmap", marks=pytest.mark.slow)])

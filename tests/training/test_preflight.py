@@ -18,19 +18,18 @@ from pamd.training import preflight, resume, train
 from pamd.training.preflight import check_run, run_needs
 
 HUGE = 10**40
+WIDTHS = "widths of learner, encoder and method"
 ABSURD = {
-    "learner.hidden=1000000000": "learner.hidden=1000000000",
-    f"learner.hidden={HUGE}": f"learner.hidden={HUGE}",
-    "encoder.filters=1000000": "encoder.filters=1000000",
-    "method.transition.members=1000000": "method.transition.members=1000000",
-    f"method.transition.members={HUGE}": f"method.transition.members={HUGE}",
-    "method.latent_dim=1000000": "method.latent_dim=1000000",
-    "env.size=1000000": "env.size=1000000",
-    f"env.size={HUGE}": f"env.size={HUGE}",
-    "env.frame_stack=100000000": "env.frame_stack=100000000",
-    "checkpoint_every=1000000000000 decisions=1000000000000": "checkpoint_every=1000000000000",
+    "learner.hidden=1000000000": WIDTHS,
+    f"learner.hidden={HUGE}": WIDTHS,
+    "encoder.filters=1000000": WIDTHS,
+    "method.latent_dim=1000000": WIDTHS,
+    "env.size=1000000": "env.size",
+    f"env.size={HUGE}": "env.size",
+    "env.frame_stack=100000000": "env.frame_stack",
+    "checkpoint_every=1000000000000 decisions=1000000000000": "checkpoint_every",
     "learner.batch=999999 learner.random_decisions=999999999 decisions=1000000000 env.size=84 replay.storage=mmap"
-    " replay.capacity=1000000": "learner.batch=999999",
+    " replay.capacity=1000000": "learner.batch",
 }
 
 
@@ -41,6 +40,12 @@ def test_absurd_sizes_are_refused_by_field_with_the_forecast(settings: str, tmp_
         train(config, tmp_path / "runs")
     assert ABSURD[settings] in str(refused.value)
     assert not (tmp_path / "runs").exists()
+
+
+@pytest.mark.parametrize("size", [1_000_000, HUGE])
+def test_an_absurd_ensemble_is_refused(size: int) -> None:
+    with pytest.raises(ConfigError, match="members.*1000"):
+        configure("toy", "simsr+pamd", settings=(f"method.transition.members={size}",))
 
 
 def test_absurd_threads_are_refused(tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ import pytest
 import torch
 from tests.agent.batches import make_batch
 
-from pamd.training.upload import Upload
+from pamd.training.session import Upload
 from pamd.types import Batch
 
 

@@ -82,8 +82,8 @@ def _measure(config: TrainConfig, seconds: float) -> dict[str, Any]:
     from pamd.measure import learning_session, machine, train_once
     from pamd.replay import forecast
     from pamd.training.clock import Stopwatch
+    from pamd.training.process import default_threads
     from pamd.training.session import replay_plan
-    from pamd.training.threads import default_threads
 
     threads = config.runtime.threads or default_threads(config.env)
     small = override(config, (f"replay.capacity={min(config.replay.capacity, _REPLAY)}",))

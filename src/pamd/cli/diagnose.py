@@ -16,7 +16,7 @@ from pamd.cli.console import Steps
 from pamd.diagnostics import DIAGNOSTICS
 from pamd.errors import RunInterrupted
 from pamd.report import diagnostics as drawings
-from pamd.training.threads import available_threads
+from pamd.training.process import available_threads
 
 __all__ = ["diagnose"]
 

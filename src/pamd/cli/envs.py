@@ -64,7 +64,7 @@ def envs(
     from pamd.cli.console import prepare_env_clips
     from pamd.envs import EnvConfig, named_distractor
     from pamd.settings import override
-    from pamd.training.video import write_video
+    from pamd.training.evaluate import write_video
 
     if min(episodes, decisions) < 1 or seed < 0:
         raise ConfigError("preview: episodes and decisions must be at least 1, and seed at least 0")

@@ -30,18 +30,17 @@ def export(
         push_to_hub: also upload the export to this repository of the Hugging Face hub
         private: create a private repository
     """
-    from pamd.training import hub
-    from pamd.training.export import export_run
+    from pamd.training import export as exporting
 
     if private and push_to_hub is None:
         raise ConfigError("--private requires --push-to-hub OWNER/NAME")
     client = None
     if push_to_hub is not None:  # Fail early, before any work is done.
-        hub.check_repo(push_to_hub)
-        client = hub.hub_client()
-    written = export_run(run, directory, repo=push_to_hub)
+        exporting.check_repo(push_to_hub)
+        client = exporting.hub_client()
+    written = exporting.export_run(run, directory, repo=push_to_hub)
     if not (written / "replay.mp4").exists():
         sys.stderr.write(f"note: the run has no video; `pamd eval {run}` records one before an export\n")
     sys.stdout.write(f"{written}\n")
     if client is not None and push_to_hub is not None:
-        sys.stdout.write(hub.push(written, push_to_hub, client, private=private) + "\n")
+        sys.stdout.write(exporting.push(written, push_to_hub, client, private=private) + "\n")

@@ -13,6 +13,7 @@ from rich.table import Table
 
 from pamd.cli.parser import Metavar
 from pamd.errors import ConfigError
+from pamd.schema import flatten
 
 __all__ = ["show"]
 
@@ -159,13 +160,9 @@ def _lines(what: str) -> list[str]:
     return lines
 
 
-def _fields(tree: dict[str, Any], prefix: str = "") -> str:
+def _fields(tree: dict[str, Any]) -> str:
     """Format the leaves of a tree as "a=1, b.c=2"."""
-    parts = [
-        _fields(value, f"{prefix}{key}.") if isinstance(value, dict) else f"{prefix}{key}={json.dumps(value)}"
-        for key, value in tree.items()
-    ]
-    return ", ".join(parts)
+    return ", ".join(f"{key}={json.dumps(value)}" for key, value in flatten(tree).items())
 
 
 def _default(field: Any) -> str:

@@ -22,7 +22,7 @@ from pamd.report.diagnostics import draw
 from pamd.report.load import read_runs
 from pamd.runs import read_progress
 from pamd.sweep import Job
-from pamd.training.threads import available_threads
+from pamd.training.process import available_threads
 
 __all__ = ["reproduce", "write_artifact"]
 
@@ -152,7 +152,7 @@ def _compute(experiment: Experiment, scale: str, out: Path, plan: bool, threads:
     import torch
 
     from pamd.measure import measured_text, write_measured
-    from pamd.training.allocator import keep_freed_memory
+    from pamd.training.process import keep_freed_memory
 
     threads = threads or available_threads()
     torch.set_num_threads(threads)

@@ -133,8 +133,8 @@ def evaluate(
     """
     from pamd.training import load
     from pamd.training.evaluate import evaluate as play
-    from pamd.training.threads import torch_threads
-    from pamd.training.video import write_video
+    from pamd.training.evaluate import write_video
+    from pamd.training.process import torch_threads
 
     if episodes < 1 or (seed is not None and seed < 0):
         raise ConfigError(f"eval: episodes must be at least 1 and seed at least 0, got {episodes} and {seed}")

@@ -6,9 +6,10 @@ import dataclasses
 import itertools
 import math
 from collections.abc import Callable
-from typing import Any, Literal, NamedTuple
+from typing import Annotated, Any, Literal, NamedTuple
 
 import torch
+from annotated_types import Le
 from torch import Tensor, nn
 
 from pamd.errors import ConfigError
@@ -32,8 +33,8 @@ class TransitionConfig:
 
     kind: Literal["deterministic", "gaussian", "ensemble"] = "deterministic"
     """A point, a diagonal Gaussian, or an ensemble of Gaussians."""
-    members: Count = 5
-    """Number of members of an ensemble."""
+    members: Annotated[Count, Le(1000)] = 5
+    """Number of members of an ensemble. Each is a separate network, so a mistyped number would fill the memory."""
     std: Literal["sigmoid", "tanh"] = "tanh"
     """How the standard deviation is bounded: by a sigmoid, or by a tanh of its logarithm."""
     init: Initialization = "orthogonal"

@@ -1,23 +1,12 @@
-"""Schedules and timing."""
+"""The time that the parts of training take."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 
-__all__ = ["Every", "Stopwatch"]
-
-
-@dataclass(frozen=True)
-class Every:
-    """A schedule that is due at every multiple of a period, including zero."""
-
-    period: int
-
-    def __call__(self, count: int) -> bool:
-        return count % self.period == 0
+__all__ = ["Stopwatch"]
 
 
 class Stopwatch:

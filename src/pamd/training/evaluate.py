@@ -1,35 +1,39 @@
-"""Evaluation of the policy's mode in a separate environment with separate seeds."""
+"""Evaluation of the policy's mode in a separate environment with separate seeds, and videos of it."""
 
 from __future__ import annotations
 
+import os
 from collections import deque
 from collections.abc import Callable
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from pamd import atomic_io
 from pamd.agent import Agent
 from pamd.envs import EnvConfig, build_env, unseen
+from pamd.errors import ResourceError
 from pamd.representation.meters import denoising_factors
 
 if TYPE_CHECKING:
     from pamd.envs.wrappers import Episodes
 
-__all__ = ["EVALUATION", "evaluate"]
+__all__ = ["EVALUATION", "evaluate", "write_video"]
 
 EVALUATION = 1_000_003
 """The number added to a run's seed for evaluation. Every evaluation and every method uses the same episodes."""
 
-VIDEO_SIZE = 240
+_VIDEO_SIZE = 240
 
-VIEWS = 128
+_VIEWS = 128
 """The maximum number of states for the denoising factors."""
-VIEW_EVERY = 5
+_VIEW_EVERY = 5
 """The number of decisions between these states."""
 
-Video = list[NDArray[np.uint8]]
+_Video = list[NDArray[np.uint8]]
 
 
 def evaluate(
@@ -40,7 +44,7 @@ def evaluate(
     *,
     record: bool = False,
     stop: Callable[[], bool] = lambda: False,
-) -> tuple[dict[str, Any], Video]:
+) -> tuple[dict[str, Any], _Video]:
     """Return a row with the returns of `episodes` episodes and, if `record`, the frames [H, W, 3] of the first.
 
     With a video distractor or noise dimensions, episodes are played twice: first as in training, then with videos or a
@@ -59,7 +63,7 @@ def evaluate(
     return {**row, **clips, **{f"unseen_{key}": value for key, value in other.items()}}, frames + more
 
 
-class TwoViews:
+class _TwoViews:
     """The same states with two noise samples each, for the denoising factors."""
 
     def __init__(self, env: Episodes) -> None:
@@ -69,10 +73,10 @@ class TwoViews:
         self._pairs: list[tuple[NDArray[Any], NDArray[Any]]] = []
 
     def look(self, obs: NDArray[Any], decision: int) -> None:
-        """Record every `VIEW_EVERY`th observation of an episode, and the same state with different noise."""
+        """Record every `_VIEW_EVERY`th observation of an episode, and the same state with different noise."""
         frame = self._env.observe(draw=1)
         self._newest.extend([frame] * (self._newest.maxlen or 1) if decision == 0 else [frame])
-        if decision % VIEW_EVERY == 0 and len(self._pairs) < VIEWS:
+        if decision % _VIEW_EVERY == 0 and len(self._pairs) < _VIEWS:
             self._pairs.append((obs, np.concatenate(list(self._newest))))
 
     def factors(self, agent: Agent) -> dict[str, float]:
@@ -85,12 +89,12 @@ class TwoViews:
 
 def _play(
     agent: Agent, env_config: EnvConfig, seed: int, episodes: int, record: bool, stop: Callable[[], bool]
-) -> tuple[dict[str, Any], Video]:
-    env = build_env(env_config, seed=seed + EVALUATION, render_size=VIDEO_SIZE)
+) -> tuple[dict[str, Any], _Video]:
+    env = build_env(env_config, seed=seed + EVALUATION, render_size=_VIDEO_SIZE)
     returns: list[float] = []
     lengths: list[int] = []
-    frames: Video = []
-    views = None if env_config.noise is None else TwoViews(env)
+    frames: _Video = []
+    views = None if env_config.noise is None else _TwoViews(env)
     try:
         for episode in range(episodes):
             obs, _ = env.reset()
@@ -116,3 +120,28 @@ def _play(
         **({} if views is None else views.factors(agent)),
     }
     return row, frames
+
+
+def write_video(path: Path, frames: list[NDArray[np.uint8]], rate: int) -> None:
+    """Encode RGB frames [H, W, 3] as H.264. The file is written atomically."""
+    import av
+
+    path.parent.mkdir(parents=True, exist_ok=True)
+    temporary = path.with_name(f".{path.stem}.{os.getpid()}.mp4")
+    height, width = frames[0].shape[:2]
+    try:
+        # Use a temporary file: opening the path directly would follow a link.
+        with atomic_io.open_file(temporary, "wb") as file, av.open(file, "w", format="mp4") as container:
+            stream = container.add_stream("libx264", rate=rate)
+            # H.264 requires an even width and height. If one is odd, the last column or row is dropped.
+            stream.width, stream.height, stream.pix_fmt = width // 2 * 2, height // 2 * 2, "yuv420p"
+            # On some processors, fast paths of the encoder read memory that nothing wrote. Then equal frames differ.
+            stream.options = {"x264-params": "cpu-independent=1"}
+            for image in frames:
+                picture = av.VideoFrame.from_ndarray(np.ascontiguousarray(image[: stream.height, : stream.width]))
+                container.mux(stream.encode(picture))
+            container.mux(stream.encode())
+        temporary.replace(path)
+    except OSError as error:
+        temporary.unlink(missing_ok=True)
+        raise ResourceError(f"cannot write the video {path}: {error}") from None

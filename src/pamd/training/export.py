@@ -1,4 +1,4 @@
-"""Export a trained agent as a small directory for publication."""
+"""Export a trained agent as a small directory for publication, and upload it to the Hugging Face Hub."""
 
 from __future__ import annotations
 
@@ -7,23 +7,30 @@ import json
 import os
 import re
 import shutil
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any, Protocol
+
+from torch import Tensor
 
 from pamd import atomic_io
-from pamd.errors import ResourceError, RunError
-from pamd.runs import RunDirectory
+from pamd.errors import ConfigError, HubError, ResourceError, RunError
+from pamd.runs import Budget, RunDirectory
 from pamd.runs.checkpoints import read_counters, read_state
 from pamd.runs.directory import WEIGHTS
+from pamd.runs.identity import identity_digest, tree_identity
 from pamd.runs.logs import split_log
 from pamd.runs.versions import read_versions
-from pamd.training.card import PREVIEW, CardFacts, model_card
+from pamd.training.checkpoint import encode
 from pamd.training.config import Runtime, TrainConfig, config_text
-from pamd.training.exported import weights_file
+from pamd.training.model_card import PREVIEW, CardFacts, model_card
 from pamd.training.trained import load
+from pamd.version import __version__
 
-__all__ = ["export_run"]
+__all__ = ["HubClient", "check_repo", "export_run", "hub_client", "push"]
 
 _VIDEO = re.compile(r"(evaluated-)?([0-9]{9,18})\.mp4")
+_REPO_PART = r"[A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?"
 
 
 def export_run(run: str | Path, directory: str | Path, *, repo: str | None = None) -> Path:
@@ -67,7 +74,7 @@ def _files(run: RunDirectory, repo: str | None) -> dict[str, bytes]:
     budget = read_counters(saved, state).budget
     config = _portable_config(trained.config)
     text = config_text(config)
-    weights = weights_file(
+    weights = _weights_file(
         trained.agent.weights(),
         json.loads(text),
         observation_shape=trained.agent.observation_shape,
@@ -100,9 +107,65 @@ def _videos(directory: Path, decisions: int) -> dict[str, Path]:
     """Return the videos up to the checkpoint, by their path in the export. The newest is the preview."""
     if not directory.is_dir() or directory.is_symlink():
         return {}
-    found = [(int(match[2]), path) for path in directory.iterdir() if (match := _VIDEO.fullmatch(path.name))]
-    shown = sorted((at, path) for at, path in found if at <= decisions and path.is_file() and not path.is_symlink())
+    recorded = [(int(match[2]), path) for path in directory.iterdir() if (match := _VIDEO.fullmatch(path.name))]
+    shown = sorted((at, path) for at, path in recorded if at <= decisions and path.is_file() and not path.is_symlink())
     if not shown:
         return {}
     *older, (_, newest) = shown
     return {PREVIEW: newest, **{f"video/{path.name}": path for _, path in reversed(older)}}
+
+
+def _weights_file(
+    weights: Mapping[str, Tensor],
+    tree: Mapping[str, Any],
+    *,
+    observation_shape: tuple[int, ...],
+    action_dim: int,
+    budget: Budget,
+) -> bytes:
+    """Return the content of `WEIGHTS`. `tree` is the content of the export's config.json."""
+    described = {
+        "observation_shape": list(observation_shape),
+        "action_dim": action_dim,
+        "budget": budget._asdict(),
+        "config": identity_digest(tree_identity(tree)),
+        "version": __version__,
+    }
+    return encode(weights, {"format": "pt", "pamd": json.dumps(described)})
+
+
+class HubClient(Protocol):
+    """The methods of `huggingface_hub.HfApi` that an upload uses."""
+
+    def create_repo(self, repo_id: str, *, private: bool | None, exist_ok: bool) -> Any: ...
+
+    def upload_folder(self, *, repo_id: str, folder_path: str, commit_message: str) -> Any: ...
+
+
+def check_repo(repo: str) -> None:
+    """Raise ConfigError unless `repo` is OWNER/NAME."""
+    if not re.fullmatch(f"{_REPO_PART}/{_REPO_PART}", repo):
+        raise ConfigError(f"a repository on the hub must be OWNER/NAME, got {repo!r}")
+
+
+def hub_client() -> HubClient:
+    """Return the client of huggingface_hub, which finds the user's token."""
+    try:
+        from huggingface_hub import HfApi
+    except ImportError:
+        raise ConfigError("uploading requires huggingface_hub: pip install 'pamd[hub]'") from None
+    client: HubClient = HfApi()
+    return client
+
+
+def push(directory: Path, repo: str, client: HubClient, *, private: bool = False) -> str:
+    """Upload an export and return the address of the model. The repository is created if it does not exist."""
+    check_repo(repo)
+    try:
+        # None does not change the visibility of an existing repository.
+        client.create_repo(repo, private=private or None, exist_ok=True)
+        client.upload_folder(repo_id=repo, folder_path=str(directory), commit_message=f"Upload {directory.name}")
+    except Exception as error:  # The client raises many types of errors: network, token, permissions.
+        reason = (str(error) or type(error).__name__).splitlines()[0]
+        raise HubError(f"cannot upload to {repo}: {reason}; the export in {directory} is complete") from None
+    return f"https://huggingface.co/{repo}"

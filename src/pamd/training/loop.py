@@ -18,14 +18,12 @@ from pamd.runs.checkpoints import list_checkpoints
 from pamd.runs.files import refuse_linked_directories, remove_temporary, temporaries
 from pamd.runs.versions import write_versions
 from pamd.training import checkpoint
-from pamd.training.clock import Every, Stopwatch
+from pamd.training.clock import Stopwatch
 from pamd.training.config import Runtime, TrainConfig, config_text, prepare, read_config, run_name
-from pamd.training.evaluate import evaluate
+from pamd.training.evaluate import evaluate, write_video
 from pamd.training.preflight import check_run
+from pamd.training.process import Stop, default_threads, oversubscribed, stop_signals, torch_threads
 from pamd.training.session import Session, replay_plan
-from pamd.training.signals import Stop, stop_signals
-from pamd.training.threads import default_threads, oversubscribed, torch_threads
-from pamd.training.video import write_video
 from pamd.types import Batch
 
 __all__ = ["Observer", "SilentObserver", "decide", "learn", "resume", "train"]
@@ -172,7 +170,6 @@ def _begin_or_restore(session: Session, observer: Observer) -> None:
 
 def _loop(session: Session, observer: Observer, stop: Stop) -> None:
     config, run, clock = session.config, session.run, Stopwatch()
-    checkpoint_due = Every(config.checkpoint_every)
     run.write_status("running", session.budget)
     saved_at = session.budget.decisions
     while True:
@@ -181,7 +178,8 @@ def _loop(session: Session, observer: Observer, stop: Stop) -> None:
             _evaluate(session, clock, stop, last)
             if last:  # A run that was stopped here has already saved a checkpoint, without this evaluation.
                 saved_at = -1
-        if decisions != saved_at and (checkpoint_due(decisions) or session.replay.needs_sync or last or stop.asked):
+        checkpoint_due = decisions % config.checkpoint_every == 0 or session.replay.needs_sync or last or stop.asked
+        if decisions != saved_at and checkpoint_due:
             _check_finite(session)  # Do not save a diverged state.
             with clock.section("checkpoint"):
                 session.save()
@@ -199,10 +197,10 @@ def _loop(session: Session, observer: Observer, stop: Stop) -> None:
 
 def _evaluation_due(session: Session) -> bool:
     """Return whether an evaluation is due. If episodes are counted, it is due only before a training episode begins."""
-    due = Every(session.config.evaluate_every)
+    every = session.config.evaluate_every
     if session.config.evaluate_unit == "decisions":
-        return due(session.budget.decisions)
-    return session.episode_length == 0 and due(session.env.episode)
+        return session.budget.decisions % every == 0
+    return session.episode_length == 0 and session.env.episode % every == 0
 
 
 def _show_warnings(session: Session, observer: Observer) -> None:

@@ -18,13 +18,12 @@ from pamd.runs.identity import refuse_edits, tree_identity
 from pamd.runs.logs import Logs
 from pamd.schema import to_tree
 from pamd.training import checkpoint
-from pamd.training.allocator import keep_freed_memory
 from pamd.training.config import TrainConfig
 from pamd.training.mirrors import mirrors
-from pamd.training.upload import Upload
+from pamd.training.process import keep_freed_memory
 from pamd.types import Batch
 
-__all__ = ["Session", "check_config", "device_of", "replay_plan"]
+__all__ = ["Session", "Upload", "check_config", "device_of", "replay_plan"]
 
 
 class Session:
@@ -147,6 +146,27 @@ class Session:
 
     def close(self) -> None:
         self.env.close()
+
+
+class Upload:
+    """Copies batches to a device without waiting. Call `wait` before the memory of the last batch changes."""
+
+    def __init__(self, device: torch.device) -> None:
+        self._device = device
+        self._done: torch.cuda.Event | None = None
+
+    def __call__(self, batch: Batch) -> Batch:
+        moved = batch.to(self._device, non_blocking=True)
+        if self._device.type == "cuda":
+            self._done = torch.cuda.Event()
+            self._done.record()
+        return moved
+
+    def wait(self) -> None:
+        """Wait until the last copy is finished. The following update may still be running on the device."""
+        if self._done is not None:
+            self._done.synchronize()
+            self._done = None
 
 
 def check_config(config: TrainConfig, saved: checkpoint.Checkpoint) -> None:

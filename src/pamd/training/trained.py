@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
+from torch import Tensor
 
 from pamd.agent import Agent
 from pamd.distances import Distance
@@ -15,10 +17,12 @@ from pamd.envs import build_env
 from pamd.errors import CheckpointError, ReplayError
 from pamd.replay import Replay
 from pamd.representation import Representation
-from pamd.runs.directory import RunDirectory, is_export
+from pamd.runs import Budget, RunDirectory
+from pamd.runs.directory import WEIGHTS, is_export
+from pamd.runs.identity import check_layout, identity_digest, tree_identity
+from pamd.schema import Index, check_values
 from pamd.training import checkpoint
-from pamd.training.config import TrainConfig, read_config
-from pamd.training.exported import read_export
+from pamd.training.config import TrainConfig, parse_config, read_config
 from pamd.training.preflight import check_weights
 from pamd.training.session import check_config
 
@@ -93,7 +97,7 @@ def load(run: str | Path) -> Trained:
 
 def _load_export(path: Path) -> Trained:
     """Load an export without its environment, so that neither the simulator nor the background videos are required."""
-    found = read_export(path)
+    found = _read_export(path)
     config = found.config
     shape, action_dim = found.observation_shape, found.action_dim
     try:
@@ -104,6 +108,52 @@ def _load_export(path: Path) -> Trained:
         first = f"{type(error).__name__}: {error}".splitlines()[0]
         raise CheckpointError(f"the weights in {path} do not fit its config: {first}") from None
     return Trained(path, config, agent, f"{found.budget.decisions:09d}")
+
+
+@dataclass(frozen=True)
+class _Exported:
+    """The content of an export without the model card."""
+
+    config: TrainConfig
+    weights: dict[str, Tensor]
+    observation_shape: tuple[int, ...]
+    action_dim: int
+    budget: Budget
+    """How long the agent was trained."""
+
+
+def _read_export(path: Path) -> _Exported:
+    """Read the export in `path`. Raises CheckpointError if its files are damaged or do not belong together.
+
+    Unlike in a run directory, links are followed, because the cache of a model hub consists of links.
+    """
+    from safetensors import SafetensorError, safe_open
+
+    try:
+        with safe_open(path / WEIGHTS, framework="pt") as file:
+            metadata = file.metadata() or {}
+            weights = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118  The file object is not a mapping.
+    except (OSError, SafetensorError, ValueError, KeyError, RuntimeError, TypeError) as error:
+        raise CheckpointError(f"{path / WEIGHTS} cannot be read: {error}") from None
+    if "pamd" not in metadata:
+        raise CheckpointError(f"{path / WEIGHTS} was not written by `pamd export`")
+    try:
+        tree = json.loads((path / "config.json").read_bytes())
+    except (OSError, ValueError, RecursionError) as error:
+        raise CheckpointError(f"{path / 'config.json'} cannot be read: {error}") from None
+    config = parse_config(check_layout(tree, str(path / "config.json")), str(path / "config.json"))
+    try:
+        described = json.loads(metadata["pamd"])
+        shape, budget = tuple(described["observation_shape"]), Budget(**described["budget"])
+        action_dim, digest = described["action_dim"], described["config"]
+    except (ValueError, TypeError, KeyError, RecursionError) as error:
+        raise CheckpointError(f"{path / WEIGHTS} is malformed: {type(error).__name__}: {error}") from None
+    check_values(WEIGHTS, tuple[Index, ...], sizes=(*shape, action_dim, *budget))
+    if identity_digest(tree_identity(tree)) != digest:
+        raise CheckpointError(
+            f"{path / 'config.json'} was edited after the export: the weights belong to another config"
+        )
+    return _Exported(config, weights, shape, action_dim, budget)
 
 
 def _agent(config: TrainConfig) -> Agent:

@@ -6,6 +6,7 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
+from pamd.envs import observes_states
 from pamd.runs import Budget
 from pamd.training.config import TrainConfig
 
@@ -88,7 +89,7 @@ def _front_matter(facts: CardFacts) -> str:
 
 def _summary(facts: CardFacts) -> str:
     config = facts.config
-    observes = "pixels" if config.encoder.name == "conv" else "states"
+    observes = "states" if observes_states(config.env.task) else "pixels"
     return (
         f"An agent trained from {observes} with `pamd`: method `{config.method.name}`, learner `{config.learner.name}`,"
         f" fidelity `{config.method.fidelity}`, scale `{config.scale}`, seed {config.seed}."

@@ -1,22 +1,40 @@
-"""The number of CPU threads for a run."""
+"""Settings of the training process: CPU threads, the memory allocator, and stop signals."""
 
 from __future__ import annotations
 
+import ctypes
 import math
 import os
+import signal
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from types import FrameType
 
 import torch
 
 from pamd.envs import EnvConfig
 
-__all__ = ["available_threads", "default_threads", "oversubscribed", "torch_threads"]
+__all__ = [
+    "Stop",
+    "available_threads",
+    "default_threads",
+    "keep_freed_memory",
+    "oversubscribed",
+    "return_freed_memory",
+    "stop_signals",
+    "torch_threads",
+]
 
 _CGROUP = Path("/sys/fs/cgroup")
 _SMALL = 48
 """The maximum side of a small image, in pixels."""
+
+# From glibc's malloc.h.
+_M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3
+_LARGEST_MMAP_THRESHOLD = 32 * 2**20
+"""The largest value that glibc accepts on 64-bit systems."""
 
 
 def available_threads() -> int:
@@ -73,15 +91,15 @@ def _affinity() -> int:
 
 def _quotas() -> list[int]:
     """Return the CPU quotas of the control groups, in cores; empty if there is no limit."""
-    found = []
+    quotas = []
     for file, parse in (("cpu.max", _version_2), ("cpu/cpu.cfs_quota_us", _version_1)):
         try:
             cores = parse(_CGROUP / file)
         except (OSError, ValueError, IndexError):
             continue
         if cores is not None:
-            found.append(max(1, math.ceil(cores)))
-    return found
+            quotas.append(max(1, math.ceil(cores)))
+    return quotas
 
 
 def _version_2(path: Path) -> float | None:
@@ -92,3 +110,56 @@ def _version_2(path: Path) -> float | None:
 def _version_1(path: Path) -> float | None:
     quota, period = int(path.read_text()), int(path.with_name("cpu.cfs_period_us").read_text())
     return None if quota <= 0 else quota / period
+
+
+def keep_freed_memory() -> bool:
+    """Tell the C library to keep freed memory in this process. Returns False if it cannot (not glibc).
+
+    This avoids page faults for the large short-lived tensors of every update.
+    """
+    return _set_allocator(_LARGEST_MMAP_THRESHOLD, 2**31 - 1)
+
+
+def return_freed_memory() -> bool:
+    """Set the thresholds that glibc's default rule reaches with large tensors: the baseline for `keep_freed_memory`.
+
+    By default the mmap threshold follows the largest freed block, and the trim threshold is twice as large.
+    """
+    return _set_allocator(_LARGEST_MMAP_THRESHOLD, 2 * _LARGEST_MMAP_THRESHOLD)
+
+
+def _set_allocator(mmap_threshold: int, trim_threshold: int) -> bool:
+    if not sys.platform.startswith("linux"):
+        return False
+    try:
+        mallopt = ctypes.CDLL(None).mallopt
+    except (AttributeError, OSError):
+        return False
+    return bool(mallopt(_M_MMAP_THRESHOLD, mmap_threshold) and mallopt(_M_TRIM_THRESHOLD, trim_threshold))
+
+
+class Stop:
+    """A flag that SIGINT or SIGTERM sets. The loop reads it between decisions. A second signal stops immediately."""
+
+    def __init__(self) -> None:
+        self.asked = False
+
+    def __call__(self, number: int, frame: FrameType | None) -> None:
+        if self.asked:
+            raise KeyboardInterrupt
+        self.asked = True
+
+
+@contextmanager
+def stop_signals() -> Iterator[Stop]:
+    """Return a `Stop` that handles SIGINT and SIGTERM. The previous handlers are restored on exit."""
+    stop = Stop()
+    try:
+        before = {number: signal.signal(number, stop) for number in (signal.SIGINT, signal.SIGTERM)}
+    except ValueError:  # Only the main thread can set signal handlers.
+        before = {}
+    try:
+        yield stop
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
