@@ -24,7 +24,7 @@ from pamd.measure import interleave, make_agent, make_batch
 from pamd.report.statistics import Mean
 from pamd.runs.logs import read_evaluations, read_timing
 from pamd.sweep import Backend, Job, Resources, Sweep, Tracked, jobs
-from pamd.sweep.backends.base import cores
+from pamd.sweep.backends import cores
 from pamd.sweep.backends.local import Local
 from pamd.sweep.job import Outcome as Ending
 from pamd.table import NONE, Table

@@ -19,7 +19,7 @@ from pamd.table import counted
 from pamd.training import TrainConfig
 from pamd.training.session import replay_plan
 
-__all__ = ["RATES", "Plan", "Rate", "plan"]
+__all__ = ["ACTIONS", "PROCESS", "RATES", "Plan", "plan"]
 
 RATES = {
     ("paper", "sequential"): 0.72,
@@ -29,23 +29,23 @@ RATES = {
 }
 """Decisions per second on two cores by (scale, schedule), measured by benchmarks/pipeline.py with cheetah_run and
 simsr+pamd (results/bench/pipeline.json). They are used for all tasks and methods and exclude evaluations."""
-RATE_CORES = 2
-OTHER_RATE = 40.0
+_RATE_CORES = 2
+_OTHER_RATE = 40.0
 """The rate of scales that the benchmark does not measure. The order of magnitude is right for `smoke`."""
-EVALUATION_COST = {"paper": 0.03, "cpu": 0.08, "smoke": 0.3}
+_EVALUATION_COST = {"paper": 0.03, "cpu": 0.08, "smoke": 0.3}
 """The time of a decision in evaluation relative to training, which includes the update (same benchmark)."""
 ACTIONS = 38
 """The largest action dimension of the suite. This upper bound adds only a few bytes per frame."""
-STATE_SIZE = 256
+_STATE_SIZE = 256
 """An upper bound on the size of a state with noise."""
 PROCESS = {"paper": 1.2e9, "cpu": 0.7e9, "smoke": 0.7e9}
 """Peak memory of a run without its replay, in bytes: libraries, networks, and one update of simsr+pamd on a CPU."""
-EPISODE_FRAMES = 1000
+_EPISODE_FRAMES = 1000
 _STARTING = 6.0
 """Startup time of a process in seconds: importing libraries and building the environment."""
 
 
-class Rate(NamedTuple):
+class _Rate(NamedTuple):
     """Decisions per second of one run, and the source of the number."""
 
     value: float
@@ -109,29 +109,29 @@ def _largest(amounts: list[int], count: int) -> int:
 def _replay(config: TrainConfig) -> Forecast:
     capacity, margin = replay_plan(config)
     if observes_states(config.env.task):
-        return forecast(capacity, (STATE_SIZE,), ACTIONS, margin, "float32")
+        return forecast(capacity, (_STATE_SIZE,), ACTIONS, margin, "float32")
     return forecast(capacity, (3, config.env.size, config.env.size), ACTIONS, margin)
 
 
 def _evaluations(config: TrainConfig, decisions: int) -> float:
     """Return the cost of all evaluations during `decisions` decisions, in units of training decisions."""
     repeat = config.env.action_repeat or 4
-    length = (config.env.time_limit or EPISODE_FRAMES) / repeat
-    share = EVALUATION_COST.get(config.scale, EVALUATION_COST["paper"])
+    length = (config.env.time_limit or _EPISODE_FRAMES) / repeat
+    share = _EVALUATION_COST.get(config.scale, _EVALUATION_COST["paper"])
     between = config.evaluate_every * (length if config.evaluate_unit == "episodes" else 1)
     return (decisions / between + 1) * config.evaluate_episodes * length * share
 
 
-def _rate(config: TrainConfig, threads: int, measured: dict[tuple[str, str, int | None], list[float]]) -> Rate:
+def _rate(config: TrainConfig, threads: int, measured: dict[tuple[str, str, int | None], list[float]]) -> _Rate:
     key = (config.scale, config.schedule)
     same = measured.get((*key, threads))
     if same:
-        return Rate(statistics.median(same), f"{' '.join(key)}: {counted(len(same), 'run')} in the same directory")
+        return _Rate(statistics.median(same), f"{' '.join(key)}: {counted(len(same), 'run')} in the same directory")
     if key not in RATES:
-        return Rate(OTHER_RATE, f"{' '.join(key)}: a guess of {OTHER_RATE:g} decisions/s")
+        return _Rate(_OTHER_RATE, f"{' '.join(key)}: a guess of {_OTHER_RATE:g} decisions/s")
     # The rate is assumed to be proportional to the number of threads.
-    source = f"{' '.join(key)}: {RATES[key]:g} decisions/s on {RATE_CORES} cores; `pamd bench` measures this machine"
-    return Rate(RATES[key] * threads / RATE_CORES, source)
+    source = f"{' '.join(key)}: {RATES[key]:g} decisions/s on {_RATE_CORES} cores; `pamd bench` measures this machine"
+    return _Rate(RATES[key] * threads / _RATE_CORES, source)
 
 
 def _measured_rates(runs: Path) -> dict[tuple[str, str, int | None], list[float]]:

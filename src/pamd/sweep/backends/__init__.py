@@ -1,7 +1,90 @@
-"""Execution backends, one file each."""
+"""Execution backends, one file each, and their interface: start runs, query finished runs, and stop."""
 
 from __future__ import annotations
 
-from pamd.sweep.backends.base import BACKENDS, Backend, Resources
+import os
+import time
+from abc import ABC, abstractmethod
 
-__all__ = ["BACKENDS", "Backend", "Resources"]
+from pamd.registry import Registry
+from pamd.schema import Count, NonNegative, Positive, record
+from pamd.sweep.job import Job, Outcome
+
+__all__ = ["BACKENDS", "Backend", "Resources", "cores"]
+
+_GRACE = 120.0
+"""The grace period in seconds for final checkpoints after a stop request."""
+
+
+@record(what="sweep")
+class Resources:
+    """The computing resources of a sweep."""
+
+    workers: Count | None = None
+    """runs at a time (default: local: one per core; ray and slurm: as many as fit)"""
+    threads: Count | None = None
+    """CPU threads per run (default: local: cores divided by workers; ray and slurm: 2)"""
+    gpus: NonNegative = 0.0
+    """GPUs per run with ray or slurm; with 0.5, two runs share one"""
+    address: str | None = None
+    """Ray cluster: HOST:PORT, ray://HOST:PORT or auto (default: this machine alone)"""
+    partition: str | None = None
+    """Slurm partition (default: the cluster's)"""
+    hours: Positive = 24.0
+    """time limit of a Slurm job; a run that reaches it is queued again and resumes"""
+
+
+class Backend(ABC):
+    """Executes runs. A sweep creates its backend only when there is a run to start. Errors are raised on creation."""
+
+    def __init__(self, resources: Resources, at_most: int | None = None) -> None:
+        """`at_most` is the maximum number of concurrent runs; None means no limit."""
+        self.resources = resources
+        self._at_most = at_most
+
+    @staticmethod
+    @abstractmethod
+    def share(resources: Resources, runs: int) -> tuple[int, int]:
+        """Return the number of concurrent runs, out of `runs`, and the threads of each."""
+
+    @property
+    @abstractmethod
+    def running(self) -> int:
+        """The number of runs that were started and not yet reported as ended."""
+
+    @abstractmethod
+    def start(self, job: Job) -> None:
+        """Start a run without waiting for it."""
+
+    @abstractmethod
+    def ended(self) -> list[tuple[str, Outcome]]:
+        """Return the names and outcomes of the jobs that ended since the last call, without waiting."""
+
+    @abstractmethod
+    def ask_to_end(self) -> None:
+        """Ask all runs to write a checkpoint and stop, without waiting."""
+
+    @property
+    def free(self) -> bool:
+        """Whether another run can be started."""
+        return self._at_most is None or self.running < self._at_most
+
+    def stop(self) -> list[tuple[str, Outcome]]:
+        """Ask all runs to stop, and wait until they have ended or the grace period is over."""
+        self.ask_to_end()
+        deadline, outcomes = time.monotonic() + _GRACE, []
+        while self.running and time.monotonic() < deadline:
+            outcomes += self.ended()
+            time.sleep(0.05)
+        return outcomes
+
+    def close(self) -> None:  # noqa: B027  Some backends have no resources.
+        """Release all resources and end active runs."""
+
+
+def cores() -> int:
+    """Return the number of cores that this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+BACKENDS: Registry[type[Backend]] = Registry("sweep backend", "pamd.sweep.backends")

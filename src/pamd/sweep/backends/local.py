@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import ctypes
 import json
 import os
 import signal
@@ -11,10 +13,16 @@ import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
-from pamd.sweep.backends.base import BACKENDS, Backend, Resources, cores
-from pamd.sweep.job import Job, Outcome
+from pamd import atomic_io
+from pamd.sweep.backends import BACKENDS, Backend, Resources, cores
+from pamd.sweep.job import Job, Outcome, run_job
 
-__all__ = ["Local"]
+__all__ = ["Local", "work"]
+
+
+_WORKER = "import sys; from pamd.sweep.backends.local import work; work(*sys.argv[1:])"
+_PR_SET_PDEATHSIG = 1
+"""From Linux's prctl.h."""
 
 
 @dataclass(frozen=True)
@@ -31,7 +39,7 @@ class Local(Backend):
     def __init__(self, resources: Resources) -> None:
         super().__init__(resources, at_most=resources.workers or cores())
         self._workers: dict[str, _Worker] = {}
-        self._place = tempfile.TemporaryDirectory(prefix="pamd-sweep-")
+        self._files = tempfile.TemporaryDirectory(prefix="pamd-sweep-")
 
     @staticmethod
     def share(resources: Resources, runs: int) -> tuple[int, int]:
@@ -43,12 +51,12 @@ class Local(Backend):
         return len(self._workers)
 
     def start(self, job: Job) -> None:
-        stem = Path(self._place.name) / job.name
+        stem = Path(self._files.name) / job.name
         request, result, errors = (stem.with_name(f"{stem.name}.{end}") for end in ("request", "result", "errors"))
         request.write_text(json.dumps(job.request()))
         result.unlink(missing_ok=True)
         threads = str(job.config.runtime.threads or cores())
-        words = [sys.executable, "-m", "pamd.sweep.worker", str(request), str(result), str(os.getpid())]
+        words = [sys.executable, "-c", _WORKER, str(request), str(result), str(os.getpid())]
         with errors.open("wb") as log:
             process = subprocess.Popen(
                 words,
@@ -78,7 +86,7 @@ class Local(Backend):
         for worker in self._workers.values():
             worker.process.wait()
         self._workers.clear()
-        self._place.cleanup()
+        self._files.cleanup()
 
 
 def _outcome(worker: _Worker) -> Outcome:
@@ -92,3 +100,16 @@ def _outcome(worker: _Worker) -> Outcome:
     lines = worker.errors.read_text(errors="replace").strip().splitlines()
     memory = " (out of memory?)" if code == -signal.SIGKILL else ""
     return Outcome("died", f"its process {how}{memory}" + (f": {lines[-1]}" if lines else ""))
+
+
+def work(request: str, result: str, parent: str) -> None:
+    """Execute one run in a process of its own: read the request, train, and write the outcome."""
+    if sys.platform.startswith("linux"):
+        # The kernel sends SIGTERM when the sweep dies, so that this run writes a checkpoint and stops.
+        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
+        if os.getppid() != int(parent):  # The sweep died before the call.
+            sys.exit(1)
+    outcome = run_job(*json.loads(Path(request).read_text()))
+    # If the sweep has ended, its temporary files are gone. The run directory contains everything.
+    with contextlib.suppress(FileNotFoundError):
+        atomic_io.replace(Path(result), json.dumps(outcome).encode())

@@ -8,7 +8,7 @@ import socket
 from typing import Any
 
 from pamd.errors import ConfigError, ResourceError
-from pamd.sweep.backends.base import BACKENDS, Backend, Resources, cores
+from pamd.sweep.backends import BACKENDS, Backend, Resources, cores
 from pamd.sweep.job import Job, Outcome, run_job
 
 __all__ = ["Ray"]
@@ -94,10 +94,10 @@ def _check_answers(address: str) -> None:
     """Raise an error if no server listens at HOST:PORT or ray://HOST:PORT."""
     if address in ("auto", "local"):
         return
-    found = re.fullmatch(r"(?:ray://)?([^:/]+|\[[0-9a-fA-F:]+\]):(\d+)", address)
-    if found is None:
+    parts = re.fullmatch(r"(?:ray://)?([^:/]+|\[[0-9a-fA-F:]+\]):(\d+)", address)
+    if parts is None:
         raise ConfigError(f"--address must be HOST:PORT, ray://HOST:PORT or auto, got {address!r}")
-    host, port = found[1].strip("[]"), int(found[2])
+    host, port = parts[1].strip("[]"), int(parts[2])
     try:
         socket.create_connection((host, port), timeout=_ANSWER).close()
     except (OSError, OverflowError) as error:

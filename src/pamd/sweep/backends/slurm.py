@@ -7,7 +7,7 @@ import shutil
 from typing import Any
 
 from pamd.errors import ConfigError, ResourceError
-from pamd.sweep.backends.base import BACKENDS, Backend, Resources
+from pamd.sweep.backends import BACKENDS, Backend, Resources
 from pamd.sweep.job import Job, Outcome, run_job
 
 __all__ = ["Slurm"]
