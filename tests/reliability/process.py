@@ -27,7 +27,7 @@ HANGS_SECONDS = 1800.0
 
 _IMPORTED = (
     "pamd.cli.train",
-    "pamd.training.loop",
+    "pamd.training.run",
     "pamd.envs.dmc",
     "pamd.envs.toy",
     "torch._dynamo",  # Imported by optimizers.

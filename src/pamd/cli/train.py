@@ -57,11 +57,11 @@ def train(
         set_: any field of the config, e.g. method.metric.pairing=all learner.batch=256
         runs: parent directory of the runs
     """
-    from pamd.training import loop
+    from pamd.training import train as train_run
 
     made = build_config("train", task, options, config, set_, runtime)
     with Display() as display:
-        path = loop.train(prepare_clips(made, display.say), runs, display)
+        path = train_run(prepare_clips(made, display.say), runs, display)
         display.say(f"{path}\nnext: `pamd eval {path}` or `pamd report {runs}`")
 
 
@@ -103,14 +103,14 @@ def resume(
         threads: CPU threads of torch (default: the run's)
     """
     from pamd.runs import RunDirectory
-    from pamd.training import loop
+    from pamd.training import resume as resume_run
 
     config = read_config(RunDirectory.open(run).path / "config.json")
     chosen = {name: value for name, value in (("device", device), ("threads", threads)) if value is not None}
     runtime = dataclasses.replace(config.runtime, **chosen)  # type: ignore[arg-type]
     with Display() as display:
         prepare_clips(config, display.say)
-        loop.resume(run, runtime, display, decisions=decisions)
+        resume_run(run, runtime, display, decisions=decisions)
         display.say(f"{run}")
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pamd.runs import RunDirectory
 from pamd.training.config import Runtime, TrainConfig, prepare, run_name
 from pamd.training.export import export_run
-from pamd.training.loop import resume, train
+from pamd.training.run import resume, train
 from pamd.training.trained import Trained, load
 
 __all__ = [

@@ -1,32 +1,21 @@
-"""The training loop: evaluate, save, act, step, update. Its state is in `session`."""
+"""The training loop: evaluate, save, decide, learn. Its state is in `Session`; `run` starts and resumes it."""
 
 from __future__ import annotations
 
-import dataclasses
 import math
-import shutil
-from pathlib import Path
 from typing import Protocol
 
 import numpy as np
 
-from pamd.errors import CheckpointError, ConfigError, DivergenceError, PamdError, RunError, RunInterrupted
-from pamd.replay import Replay
+from pamd.errors import DivergenceError, RunInterrupted
 from pamd.representation.meters import read_meters, warnings
-from pamd.runs import RunDirectory
-from pamd.runs.checkpoints import list_checkpoints
-from pamd.runs.files import refuse_linked_directories, remove_temporary, temporaries
-from pamd.runs.versions import write_versions
-from pamd.training import checkpoint
 from pamd.training.clock import Stopwatch
-from pamd.training.config import Runtime, TrainConfig, config_text, prepare, read_config, run_name
 from pamd.training.evaluate import evaluate, write_video
-from pamd.training.preflight import check_run
-from pamd.training.process import Stop, default_threads, oversubscribed, stop_signals, torch_threads
-from pamd.training.session import Session, replay_plan
+from pamd.training.process import Stop, oversubscribed
+from pamd.training.session import Session
 from pamd.types import Batch
 
-__all__ = ["Observer", "SilentObserver", "decide", "learn", "resume", "train"]
+__all__ = ["Observer", "decide", "learn", "run_loop"]
 
 
 class Observer(Protocol):
@@ -39,136 +28,8 @@ class Observer(Protocol):
         """Show a message to the user."""
 
 
-class SilentObserver:
-    """Shows nothing."""
-
-    def progress(self, session: Session) -> None:
-        pass
-
-    def say(self, message: str) -> None:
-        pass
-
-
-def train(config: TrainConfig, root: str | Path = "runs", observer: Observer | None = None) -> Path:
-    """Train and return the run directory. An interrupted run of the same config is resumed.
-
-    A finished run of the same config with a smaller budget is extended.
-    """
-    config, observer = prepare(config), observer or SilentObserver()
-    run = RunDirectory(Path(root) / run_name(config))
-    if not (run.path / "config.json").exists():
-        return _train_new(run, config, observer)
-    before = read_config(RunDirectory.open(run.path).path / "config.json", config.runtime)
-    if run_name(before) != run.path.name:
-        raise RunError(f"{run.path} contains a run with another config; remove it, or choose another --runs directory")
-    decisions = max(before.decisions, config.decisions)
-    if before.decisions > config.decisions and not run.finished(decisions):
-        observer.say(f"{run.path} has a larger budget and continues to {decisions} decisions")
-    return _run(run, dataclasses.replace(before, decisions=decisions), observer)
-
-
-def _train_new(run: RunDirectory, config: TrainConfig, observer: Observer) -> Path:
-    """Train a run that has no config.json yet. A run that is rejected leaves no directory."""
-    new = not run.path.exists()
-    if new:
-        check_run(config, run.path)
-    try:
-        run.path.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise RunError(f"cannot create the run directory {run.path}: {error}") from None
-    run.write_config(config_text(config))
-    return _run(run, config, observer, new=new)
-
-
-def resume(
-    path: str | Path,
-    runtime: Runtime | None = None,
-    observer: Observer | None = None,
-    *,
-    decisions: int | None = None,
-) -> Path:
-    """Resume the run in `path` from its newest complete checkpoint. `decisions` raises its budget."""
-    run = RunDirectory.open(Path(path))
-    config = read_config(run.path / "config.json", runtime)
-    if decisions is not None and decisions < config.decisions:
-        raise ConfigError(f"{path} has a budget of {config.decisions} decisions; it cannot be lowered to {decisions}")
-    return _run(run, dataclasses.replace(config, decisions=decisions or config.decisions), observer or SilentObserver())
-
-
-def _run(run: RunDirectory, config: TrainConfig, observer: Observer, new: bool = False) -> Path:
-    """Train to the end of the budget. If `new`, this call created the directory, and removes it if it is rejected."""
-    if run.finished(config.decisions):
-        observer.say(f"{run.path} is already finished; to extend it, raise --decisions above {config.decisions}")
-        return run.path
-    if not new:
-        check_run(config, run.path)
-    with run.locked(), torch_threads(config.runtime.threads or default_threads(config.env)) as threads:
-        try:
-            session = _open(run, config, threads, observer)
-        except BaseException:
-            # A rejected run changes nothing: a new one leaves no directory, and an existing one keeps its status.
-            if new:
-                shutil.rmtree(run.path, ignore_errors=True)
-            raise
-        try:
-            with stop_signals() as stop:
-                _loop(session, observer, stop)
-            run.write_status("finished", session.budget, seconds=round(session.seconds, 1))
-        except RunInterrupted:
-            run.write_status("interrupted", session.budget)
-            raise
-        except Exception as error:
-            reason = str(error) if isinstance(error, PamdError) else f"{type(error).__name__}: {error}"
-            run.write_status("failed", session.budget, error=reason)
-            raise
-        finally:
-            session.close()
-    return run.path
-
-
-def _open(run: RunDirectory, config: TrainConfig, threads: int, observer: Observer) -> Session:
-    """Start a session, or restore it from its newest checkpoint."""
-    refuse_linked_directories(run.path)
-    for path in temporaries(run.path):
-        remove_temporary(path)
-    session = Session(run, config, threads)
-    try:
-        _make_room(run, config)
-        _begin_or_restore(session, observer)
-        write_versions(run.path)
-    except BaseException:
-        session.close()
-        raise
-    return session
-
-
-def _make_room(run: RunDirectory, config: TrainConfig) -> None:
-    """Enlarge the replay of a run whose budget was raised, and store the new budget."""
-    if config.decisions > run.config_tree()["decisions"]:
-        # The replay is enlarged first, so that the run matches its config after a kill between the two steps.
-        if list_checkpoints(run.checkpoints):
-            Replay.grow(run.replay, replay_plan(config)[0].capacity)
-        run.write_config(config_text(config))
-
-
-def _begin_or_restore(session: Session, observer: Observer) -> None:
-    saved = list_checkpoints(session.run.checkpoints)
-    for path in saved:
-        try:
-            session.restore(checkpoint.read(path))
-        except CheckpointError as error:
-            observer.say(f"{error}; using the previous checkpoint")
-            continue
-        observer.say(f"resuming {session.run.path} from checkpoint {path.name}")
-        return
-    if saved:
-        raise CheckpointError(
-            f"{session.run.checkpoints} has no complete checkpoint; delete the run directory to start again"
-        )
-    session.begin()
-
-
-def _loop(session: Session, observer: Observer, stop: Stop) -> None:
+def run_loop(session: Session, observer: Observer, stop: Stop) -> None:
+    """Train until the budget is used up. Raises RunInterrupted after a stop signal, with a checkpoint."""
     config, run, clock = session.config, session.run, Stopwatch()
     run.write_status("running", session.budget)
     saved_at = session.budget.decisions

@@ -80,34 +80,33 @@ def load(run: str | Path) -> Trained:
     if is_export(Path(run)):
         return _load_export(Path(run))
     opened = RunDirectory.open(Path(run))
-    found, complaints = checkpoint.newest(opened.checkpoints)
-    if found is None:
+    newest, complaints = checkpoint.newest(opened.checkpoints)
+    if newest is None:
         raise CheckpointError(" ".join([f"{run} has no complete checkpoint.", *complaints]))
-    tensors, _, saved = found
     config = read_config(opened.path / "config.json")
-    check_config(config, found)
+    check_config(config, newest)
     agent = _agent(config)
     try:
-        agent.load(tensors)
+        agent.load(newest.tensors)
     except Exception as error:  # Unexpected tensors can raise any error.
         first = f"{type(error).__name__}: {error}".splitlines()[0]
-        raise CheckpointError(f"checkpoint {saved.name} of {run} does not match the run's config: {first}") from None
-    return Trained(opened.path, config, agent, saved.name, tuple(complaints))
+        name = newest.path.name
+        raise CheckpointError(f"checkpoint {name} of {run} does not match the run's config: {first}") from None
+    return Trained(opened.path, config, agent, newest.path.name, tuple(complaints))
 
 
 def _load_export(path: Path) -> Trained:
     """Load an export without its environment, so that neither the simulator nor the background videos are required."""
-    found = _read_export(path)
-    config = found.config
-    shape, action_dim = found.observation_shape, found.action_dim
+    exported = _read_export(path)
+    config, shape, action_dim = exported.config, exported.observation_shape, exported.action_dim
     try:
-        check_weights(config, found.weights, shape, action_dim)
+        check_weights(config, exported.weights, shape, action_dim)
         agent = Agent(config.agent, observation_shape=shape, action_dim=action_dim, seed=config.seed)
-        agent.load_weights(found.weights)
+        agent.load_weights(exported.weights)
     except Exception as error:  # Unexpected content can raise any error.
         first = f"{type(error).__name__}: {error}".splitlines()[0]
         raise CheckpointError(f"the weights in {path} do not fit its config: {first}") from None
-    return Trained(path, config, agent, f"{found.budget.decisions:09d}")
+    return Trained(path, config, agent, f"{exported.budget.decisions:09d}")
 
 
 @dataclass(frozen=True)
