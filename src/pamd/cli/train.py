@@ -105,7 +105,7 @@ def resume(
     from pamd.runs import RunDirectory
     from pamd.training import resume as resume_run
 
-    config = read_config(RunDirectory.open(run).path / "config.json")
+    config = read_config(RunDirectory.open(run).config_file)
     chosen = {name: value for name, value in (("device", device), ("threads", threads)) if value is not None}
     runtime = dataclasses.replace(config.runtime, **chosen)  # type: ignore[arg-type]
     with Display() as display:

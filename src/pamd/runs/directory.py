@@ -46,28 +46,29 @@ class RunDirectory:
     """
 
     def __init__(self, path: Path) -> None:
-        self.path = path
+        self.path, self.config_file = path, path / "config.json"
         self.checkpoints, self.replay, self.video = path / "checkpoints", path / "replay", path / "video"
 
     @staticmethod
     def open(path: Path) -> RunDirectory:
         """Open the run in `path`. Raises RunError if it is not a run directory."""
-        if not (path / "config.json").is_file():
+        run = RunDirectory(path)
+        if not run.config_file.is_file():
             siblings = [p.parent.name for p in path.parent.glob("*/config.json")]
             hint = nearest(path.name, siblings)
             meant = f" Did you mean {path.parent / hint}?" if hint else ""
             raise RunError(f"{path} is not a run directory: it has no config.json.{meant}")
         if is_export(path):
             raise RunError(f"{path} is an export, not a run directory: it has weights but no checkpoints and no replay")
-        return RunDirectory(path)
+        return run
 
     def config_tree(self) -> dict[str, Any]:
         """Return the content of config.json as plain data."""
-        return read_config_tree(self.path / "config.json")
+        return read_config_tree(self.config_file)
 
     def write_config(self, text: str) -> None:
         """Write config.json."""
-        write_text(self.path / "config.json", text)
+        write_text(self.config_file, text)
 
     @contextmanager
     def locked(self, write: bool = True) -> Iterator[None]:

@@ -39,9 +39,9 @@ def train(config: TrainConfig, root: str | Path = "runs", observer: Observer | N
     """
     config, observer = prepare(config), observer or SilentObserver()
     run = RunDirectory(Path(root) / run_name(config))
-    if not (run.path / "config.json").exists():
+    if not run.config_file.exists():
         return _train_new(run, config, observer)
-    before = read_config(RunDirectory.open(run.path).path / "config.json", config.runtime)
+    before = read_config(RunDirectory.open(run.path).config_file, config.runtime)
     if run_name(before) != run.path.name:
         raise RunError(f"{run.path} contains a run with another config; remove it, or choose another --runs directory")
     decisions = max(before.decisions, config.decisions)
@@ -72,7 +72,7 @@ def resume(
 ) -> Path:
     """Resume the run in `path` from its newest complete checkpoint. `decisions` raises its budget."""
     run = RunDirectory.open(Path(path))
-    config = read_config(run.path / "config.json", runtime)
+    config = read_config(run.config_file, runtime)
     if decisions is not None and decisions < config.decisions:
         raise ConfigError(f"{path} has a budget of {config.decisions} decisions; it cannot be lowered to {decisions}")
     return _run(run, dataclasses.replace(config, decisions=decisions or config.decisions), observer or SilentObserver())

@@ -83,7 +83,7 @@ def load(run: str | Path) -> Trained:
     newest, complaints = checkpoint.newest(opened.checkpoints)
     if newest is None:
         raise CheckpointError(" ".join([f"{run} has no complete checkpoint.", *complaints]))
-    config = read_config(opened.path / "config.json")
+    config = read_config(opened.config_file)
     check_config(config, newest)
     agent = _agent(config)
     try:
