@@ -13,7 +13,7 @@ from pathlib import Path
 
 import numpy as np
 
-from pamd.training.video import write_video
+from pamd.training.evaluate import write_video
 
 frames = []
 for i in range(40):
