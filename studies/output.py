@@ -10,8 +10,8 @@ from pathlib import Path
 import numpy as np
 
 from pamd.published import Published
-from pamd.report import inference, paper, results
-from pamd.report.aggregate import Comparison
+from pamd.report import tables as made
+from pamd.report.comparison import Comparison
 from pamd.report.diagnostics import draw
 from pamd.table import Table
 
@@ -24,14 +24,14 @@ _COLORS = 64
 def comparison_tables(comparison: Comparison, published: Sequence[Published] = ()) -> list[Table]:
     """Return the tables of the report page: returns, the paper's numbers beside them, aggregates and differences."""
     rng = np.random.default_rng(0)
-    tables = [results.summary(comparison, rng)]
-    tables += [results.layout(comparison, scale) for scale in comparison.scales]
-    more = [paper.compared_table(comparison, published)] if published else []
+    tables = [made.summary(comparison, rng)]
+    tables += [made.returns(comparison, scale) for scale in comparison.scales]
+    more = [made.compared_table(comparison, published)] if published else []
     for scale in comparison.scales:
         more += [
-            inference.aggregates(comparison, scale, rng),
-            inference.improvement(comparison, scale, rng),
-            inference.differences(comparison, scale),
+            made.aggregates(comparison, scale, rng),
+            made.improvement(comparison, scale, rng),
+            made.differences(comparison, scale),
         ]
     return [*tables, *(table for table in more if table is not None)]
 

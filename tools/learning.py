@@ -12,7 +12,7 @@ matplotlib.use("agg")
 
 import matplotlib.pyplot as plt
 
-from pamd.report.figure import NAMED
+from pamd.report.figures import NAMED
 from pamd.training.config import run_name
 
 ROOT = Path(__file__).parents[1]

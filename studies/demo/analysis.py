@@ -6,9 +6,9 @@ from pathlib import Path
 
 import numpy as np
 
-from pamd.report import learning_curves, results
-from pamd.report.aggregate import compare
-from pamd.report.load import load_runs
+from pamd.report import learning_curves, tables
+from pamd.report.comparison import compare
+from pamd.report.run import load_runs
 from studies.output import publish_figure, write_tables
 
 __all__ = ["HERE", "write"]
@@ -19,6 +19,6 @@ HERE = Path(__file__).parent
 def write(out: Path = HERE, *, figures: bool = True) -> None:
     """Write the table of returns and the figure."""
     runs = load_runs([HERE / "runs.parquet"])
-    write_tables([results.summary(compare(runs), np.random.default_rng(0))], out / "tables")
+    write_tables([tables.summary(compare(runs), np.random.default_rng(0))], out / "tables")
     if figures:
         publish_figure(learning_curves([run.curve for run in runs], out / "figures" / "learning-curves"))

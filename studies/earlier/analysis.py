@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 
 from pamd import published
-from pamd.report import plots
-from pamd.report.aggregate import compare
-from pamd.report.load import load_runs
+from pamd.report import figures as drawings
+from pamd.report.comparison import compare
+from pamd.report.run import load_runs
 from pamd.table import Table, Value
 from studies.output import comparison_tables, publish_figure, write_tables
 
@@ -29,7 +29,7 @@ def write(out: Path = HERE, *, figures: bool = True) -> None:
     numbers = [row for name in PAPER for row in published.load(name)]
     write_tables([*comparison_tables(comparison, numbers), _geometry()], out / "tables")
     if figures:
-        publish_figure(plots.curves(comparison, out / "figures" / "learning-curves"))
+        publish_figure(drawings.curves(comparison, out / "figures" / "learning-curves"))
 
 
 def _geometry() -> Table:

@@ -7,8 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from pamd.report.load import load_runs
-from pamd.report.run import Run
+from pamd.report.run import Run, load_runs
 from pamd.runs.logs import read_log
 from pamd.table import Table, Value
 from studies.output import draw_diagnostic, write_tables

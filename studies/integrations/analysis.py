@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from pamd.report.figure import page_style, save_figure
+from pamd.report.figures import page_style, save_figure
 from pamd.runs.campaigns import campaign_runs, read_packed
 from pamd.table import Table, Value
 from studies.output import publish_figure, write_tables

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 
-from pamd.report.load import load_runs
+from pamd.report.run import load_runs
 from pamd.table import Table, Value
 from studies.output import write_tables
 

@@ -47,7 +47,7 @@ TABLES: dict[str, tuple[tuple[int, ...], tuple[Pilot, ...]]] = {
             Pilot("scale's encoder, three-step returns", "new, three-step returns"),
             Pilot("the same without random shift", "new, three-step returns, no random shift"),
             Pilot("the same, `deepmdp`", "new, three-step returns, `deepmdp`", method="deepmdp"),
-            Pilot("the same, actor and slow copies at every update", f"new, three-step returns, {_EVERY}"),
+            Pilot("the same, actor and target copies at every update", f"new, three-step returns, {_EVERY}"),
             Pilot(
                 "the same, one-step returns, half an update per decision",
                 f"new, one-step returns, {_EVERY}, half an update per decision",
@@ -59,7 +59,7 @@ TABLES: dict[str, tuple[tuple[int, ...], tuple[Pilot, ...]]] = {
                 "state:cartpole_swingup",
             ),
             Pilot(
-                "from states: batch 64, actor and slow copies at every update",
+                "from states: batch 64, actor and target copies at every update",
                 f"states, batch 64, {_EVERY}",
                 "state:cartpole_swingup",
             ),

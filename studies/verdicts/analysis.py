@@ -10,9 +10,8 @@ from typing import Any
 import numpy as np
 
 from pamd.experiments import Experiment
-from pamd.report.aggregate import Comparison, compare
-from pamd.report.load import load_runs
-from pamd.report.run import Run
+from pamd.report.comparison import Comparison, compare
+from pamd.report.run import Run, load_runs
 from pamd.runs import files
 from pamd.table import Table, Value
 from studies.output import comparison_tables, publish_figure, write_tables

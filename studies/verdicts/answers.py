@@ -14,7 +14,7 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from pamd.report.aggregate import Cell, Comparison
+from pamd.report.comparison import Cell, Comparison
 from pamd.report.run import Run
 from pamd.report.statistics import Effect, Estimate, holm, pooled_effect, probability_of_improvement
 from pamd.report.statistics import estimate as bootstrap_estimate

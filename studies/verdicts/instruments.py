@@ -11,8 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pamd.ranks import rank_correlation
-from pamd.report.aggregate import Comparison
-from pamd.report.figure import color, page_style, plain, save_figure
+from pamd.report.comparison import Comparison
+from pamd.report.figures import color, page_style, plain, save_figure
 from pamd.report.statistics import Estimate
 from pamd.runs.logs import read_log
 from pamd.table import Table, Value

@@ -6,10 +6,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from pamd.report.aggregate import Cell, Comparison
-from pamd.report.figure import page_style, plain, save_figure
-from pamd.report.plots import draw_cell, legend_handles, styles
-from pamd.report.settings import Column, Setting
+from pamd.report.comparison import Cell, Column, Comparison, Setting
+from pamd.report.figures import draw_cell, legend_handles, page_style, plain, save_figure, styles
 from studies.verdicts.answers import Answer, Verdict, pairs_of
 from studies.verdicts.plan import Claim
 

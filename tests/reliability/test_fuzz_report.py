@@ -12,13 +12,13 @@ import pytest
 from hypothesis import strategies as st
 from tests.reliability.inputs import as_json, changed_trees, damaged
 from tests.reliability.runner import amounts, feed
-from tests.report.runs import write_first_layout, write_run
+from tests.report.runs import write_run
 
 from pamd import published
-from pamd.report import inference, page, paper, results
-from pamd.report.aggregate import compare_found
+from pamd.report import page, tables
+from pamd.report.comparison import compare_found
 from pamd.report.diagnostics import parse_section
-from pamd.report.load import load_run, read_runs
+from pamd.report.run import load_run, read_runs
 
 pytestmark = pytest.mark.reliability
 
@@ -33,21 +33,20 @@ SECTION = {
 
 @pytest.fixture
 def runs(tmp_path: Path) -> Path:
-    """A good run, and two that are changed: one of each layout."""
+    """A good run, and one that is changed."""
     write_run(tmp_path / "runs", name="good")
     write_run(tmp_path / "runs", "dbc-det+pamd", name="changed", env__distractor={"name": "noise", "source": "noise"})
-    write_first_layout(tmp_path / "runs" / "first")
     return tmp_path / "runs"
 
 
 def show(runs: Path, changed: Path) -> None:
     """Everything on the page that comes from configs and logs; then the changed run alone, which may be refused."""
     comparison, rng = compare_found(read_runs([runs])), np.random.default_rng(0)
-    tables = [results.summary(comparison, rng), paper.compared_table(comparison, PAPER)]
+    made = [tables.summary(comparison, rng), tables.compared_table(comparison, PAPER)]
     for scale in comparison.scales:
-        tables += [results.layout(comparison, scale), inference.differences(comparison, scale)]
-        tables += [inference.aggregates(comparison, scale, rng), inference.improvement(comparison, scale, rng)]
-    text = page.page_text(comparison, "T", {"Tables": "".join(t.html() + t.csv() + t.latex() for t in tables if t)})
+        made += [tables.returns(comparison, scale), tables.differences(comparison, scale)]
+        made += [tables.aggregates(comparison, scale, rng), tables.improvement(comparison, scale, rng)]
+    text = page.page_text(comparison, "T", {"Tables": "".join(t.html() + t.csv() + t.latex() for t in made if t)})
     text.encode()
     load_run(changed)
 
@@ -75,7 +74,7 @@ def test_logs_of_a_report(amount: int, runs: Path) -> None:
 
 @amounts
 def test_configs_and_diagnostics_of_a_report(amount: int, runs: Path) -> None:
-    trees = {name: json.loads((runs / name / "config.json").read_text()) for name in ("changed", "first")}
+    trees = {name: json.loads((runs / name / "config.json").read_text()) for name in ("changed",)}
 
     def target(given: tuple[str, Any]) -> None:
         name, tree = given
@@ -91,7 +90,7 @@ def test_configs_and_diagnostics_of_a_report(amount: int, runs: Path) -> None:
         finally:
             (runs / name / "config.json").write_bytes(kept)
 
-    inputs = st.sampled_from(("changed", "changed", "first", "section")).flatmap(
+    inputs = st.sampled_from(("changed", "changed", "section")).flatmap(
         lambda name: st.tuples(st.just(name), changed_trees(trees.get(name, SECTION)))
     )
     outcome = feed(target, inputs, amount)

@@ -7,7 +7,7 @@ import zlib
 from pathlib import Path
 from typing import Any
 
-from pamd.report.layout import parse_config
+from pamd.report.config import parse_config
 
 DEMO = Path(__file__).parent / "first_demo"
 (PAMD,) = DEMO.glob("cheetah_run_dbc-det+pamd_s0_*")
@@ -49,22 +49,4 @@ def write_run(
     if timing:
         times = [{"decisions": row["decisions"], "seconds": row["decisions"] / 10} for row in rows[1:]]
         (path / "timing.jsonl").write_text("".join(json.dumps(row) + "\n" for row in times))
-    return path
-
-
-def write_first_layout(path: Path, method: str = "simsr+pamd", *, env__action_repeat: int | None = 2) -> Path:
-    """A small run whose config has the first layout, with evaluations at 0, 10 and 20 decisions."""
-    path.mkdir()
-    config = {
-        "env": {"task": "toy", "family": "independent", "size": 40, "action_repeat": env__action_repeat},
-        "method": {
-            "name": method, "fidelity": "paper", "schedule": "joint", "isolate_metric": False, "sac": {"gamma": 0.99}
-        },
-        "scale": {"name": "cpu", "size": 40, "frame_stack": 3, "filters": 16, "batch": 48, "random_shift": 4},
-        "seed": 4,
-        "decisions": 20,
-    }  # fmt: skip
-    (path / "config.json").write_text(json.dumps(config))
-    rows = [{"decisions": 10 * i, "frames": 20 * i, "updates": 5 * i, "returns": [i, i + 2.0]} for i in range(3)]
-    (path / "eval.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     return path

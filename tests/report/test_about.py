@@ -11,10 +11,9 @@ from pathlib import Path
 import pytest
 from tests.report.runs import write_run
 
-from pamd.report.about import about
-from pamd.report.aggregate import Comparison, compare
-from pamd.report.findings import findings
-from pamd.report.load import load_runs
+from pamd.report.comparison import Comparison, compare
+from pamd.report.run import load_runs
+from pamd.report.summary import about, findings
 
 NOW = datetime(2026, 1, 31, tzinfo=UTC)
 

@@ -7,13 +7,12 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tests.report.runs import DEMO, write_first_layout, write_run
+from tests.report.runs import DEMO, write_run
 
 from pamd.errors import RunError
-from pamd.report.aggregate import Comparison, compare
-from pamd.report.curves import align, mean_curve
-from pamd.report.load import load_run, load_runs
-from pamd.report.settings import short
+from pamd.report.comparison import Comparison, compare, short
+from pamd.report.figures import align, mean_curve
+from pamd.report.run import load_run, load_runs
 
 
 def compared(root: Path) -> Comparison:
@@ -124,13 +123,6 @@ def test_missing_and_unfinished_seeds_are_shown_and_not_scored(tmp_path: Path) -
     assert plain.not_counted == ["seed 1 unfinished at 1,000 of 2,000 decisions", "seed 2 missing"]
     assert plain.scores == {0: 20.0}
     assert (plain.mean.n, plain.planned) == (1, 3)
-
-
-def test_a_counted_action_repeat_shares_the_row_of_a_configured_one(tmp_path: Path) -> None:
-    counted = write_first_layout(tmp_path / "a", "simsr", env__action_repeat=None)
-    configured = write_first_layout(tmp_path / "b", "simsr+pamd", env__action_repeat=2)
-    (setting,) = compare(load_runs([counted, configured])).settings
-    assert (setting.action_repeat, setting.frames) == (2, 40)
 
 
 def test_alignment_takes_the_last_evaluation_and_never_extrapolates(tmp_path: Path) -> None:

@@ -16,7 +16,7 @@ import pytest
 from tests.report.runs import write_run
 
 from pamd.report import page
-from pamd.report.text import file_name
+from pamd.report.markup import file_name
 from pamd.runs.files import printable
 from pamd.table import Table
 

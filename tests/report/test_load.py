@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.report.runs import DEMO, PAMD, write_first_layout, write_run
+from tests.report.runs import DEMO, PAMD, write_run
 
 from pamd.errors import RunError
-from pamd.report.load import load_run, load_runs
+from pamd.report.run import load_run, load_runs
 from pamd.runs.identity import method_label
 
 
@@ -170,27 +170,18 @@ def test_a_run_is_called_by_its_method_and_a_learner_other_than_sac(learner: str
     assert method_label(learner, method) == name
 
 
-def test_the_first_layout_is_read_in_the_shape_of_the_present_one(tmp_path: Path) -> None:
-    run = write_first_layout(tmp_path / "run", "simsr+pamd", env__action_repeat=None)
-    config = load_run(run).config
-    assert config["learner"] == {"name": "sac", "options": {"gamma": 0.99, "batch": 48, "random_shift": 4}}
-    assert config["encoder"] == {"name": "conv", "options": {"filters": 16}}
-    assert (config["schedule"], config["isolate_metric"], config["scale"]) == ("joint", False, "cpu")
-    assert config["method"] == {"name": "simsr+pamd", "fidelity": "paper"}
-    assert config["env"] == {"task": "toy", "size": 40, "action_repeat": 2}  # counted: 40 frames in 20 decisions
-    assert load_run(write_first_layout(tmp_path / "sac", "sac")).curve.method == "sac"
-
-
-def test_the_frames_of_an_episode_s_short_last_decision_do_not_change_the_action_repeat(tmp_path: Path) -> None:
-    run = write_first_layout(tmp_path / "run", "sac", env__action_repeat=None)
-    row = {"decisions": 20, "frames": 39, "updates": 20, "returns": [1.0]}
-    (run / "eval.jsonl").write_text(json.dumps(row) + "\n")
-    assert load_run(run).config["env"]["action_repeat"] == 2
-
-
 def test_a_layout_of_a_later_version_is_refused_with_the_version_that_wrote_it(tmp_path: Path) -> None:
     run = write_run(tmp_path, layout=4)
     with pytest.raises(RunError, match=r"config\.json has layout 4 \(pamd 0\.0\.0 wrote it\).*reads layout 3"):
+        load_run(run)
+
+
+def test_the_first_layout_is_refused(tmp_path: Path) -> None:
+    run = write_run(tmp_path)
+    config = json.loads((run / "config.json").read_text())
+    del config["layout"]
+    (run / "config.json").write_text(json.dumps(config))
+    with pytest.raises(RunError, match=r"has layout 1 .*Train the run again, or read it with the version that wrote"):
         load_run(run)
 
 

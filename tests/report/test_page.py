@@ -17,8 +17,9 @@ from tests.training.runs import toy
 from pamd import published
 from pamd.cli.main import main
 from pamd.errors import RunError
-from pamd.report import page, videos
-from pamd.report.figure import color
+from pamd.report import page
+from pamd.report.figures import color
+from pamd.report.sections import SECTIONS, Content, add, videos
 from pamd.training import Runtime
 from pamd.training import train as train_run
 
@@ -224,3 +225,17 @@ def test_a_method_has_its_color_whatever_its_variant(tmp_path: Path) -> None:
     assert looks["dbc-det"] == (color("dbc-det"), "")
     assert looks["simsr+pamd (method.latent_dim=10)"] == (color("simsr+pamd"), "")
     assert looks["simsr+pamd (method.latent_dim=11)"][0] == color("simsr+pamd")
+
+
+def test_a_section_of_another_distribution_appears_on_the_page(tmp_path: Path) -> None:
+    @add(45, "Own numbers")
+    def own(content: Content) -> str:
+        return f"<p>{len(content.comparison.runs)} runs in my section</p>"
+
+    try:
+        text = page.build([DEMO], tmp_path / "out").read_text()
+    finally:
+        SECTIONS.unregister("own")
+    assert '<a href="#own">Own numbers</a>' in text
+    assert "2 runs in my section" in text
+    assert text.index('id="statistics"') < text.index('id="own"') < text.index('id="runs"')

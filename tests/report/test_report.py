@@ -6,21 +6,21 @@ import re
 from pathlib import Path
 
 import pytest
-from tests.report.runs import write_first_layout as write_run
+from tests.report.runs import write_run
 
 from pamd.errors import RunError
 from pamd.report import learning_curves, load_run
-from pamd.report.figure import color
+from pamd.report.figures import color
 
 
 def test_a_curve_reads_what_the_run_wrote_and_leaves_out_a_half_written_line(tmp_path: Path) -> None:
-    run = write_run(tmp_path / "run")
+    run = write_run(tmp_path, "simsr+pamd", 4, [1.0, 2.0, 3.0], every=10)
     with (run / "eval.jsonl").open("a") as file:
         file.write('{"decisions": 30, "fra')
     curve = load_run(run).curve
-    assert (curve.task, curve.method, curve.seed) == ("toy", "simsr+pamd", 4)
+    assert (curve.task, curve.method, curve.seed) == ("cheetah_run", "simsr+pamd", 4)
     assert curve.decisions == [0, 10, 20]
-    assert curve.frames == [0, 20, 40]
+    assert curve.frames == [0, 80, 160]
     assert curve.returns[2] == [2.0, 4.0]
 
 

@@ -14,9 +14,9 @@ import pytest
 from tests.report.runs import DEMO, write_run
 
 from pamd import published
-from pamd.report import inference, paper, results
-from pamd.report.aggregate import Comparison, compare
-from pamd.report.load import load_runs
+from pamd.report import tables
+from pamd.report.comparison import Comparison, compare
+from pamd.report.run import load_runs
 from pamd.report.statistics import Estimate, Mean
 from pamd.table import Table
 
@@ -57,7 +57,7 @@ def sweep(tmp_path: Path) -> Path:
 
 
 def test_the_summary_has_the_budget_in_three_units(sweep: Path) -> None:
-    table = results.summary(compared(sweep), rng())
+    table = tables.summary(compared(sweep), rng())
     first, _, third, _ = rows(table)
     assert (first["task"], first["method"], first["fidelity"], first["scale"]) == (
         "cheetah_run", "dbc-det", "released", "cpu"
@@ -76,7 +76,7 @@ def test_the_summary_has_the_budget_in_three_units(sweep: Path) -> None:
 
 
 def test_the_paper_s_number_is_next_to_ours_with_what_differs(sweep: Path) -> None:
-    table = paper.compared_table(compared(sweep), published.load("table1"))
+    table = tables.compared_table(compared(sweep), published.load("table1"))
     first, second = rows(table)  # the paper has no walker_walk in this table
     assert (first["task"], first["method"], first["return"]) == ("cheetah_run", "dbc-det", "320.0 ± 11.5 (n=3)")
     assert (first["paper"], second["paper"]) == ("350 ± 60", "524 ± 14")
@@ -88,27 +88,27 @@ def test_the_paper_s_number_is_next_to_ours_with_what_differs(sweep: Path) -> No
     exact = numbers(table)[0]
     assert (exact["return mean"], exact["return standard error"], exact["return n"]) == ("320", "11.547", "3")
     assert (exact["paper mean"], exact["paper error"]) == ("350", "60")
-    assert paper.compared_table(compared(sweep), published.load("fig-video")) is None
+    assert tables.compared_table(compared(sweep), published.load("fig-video")) is None
 
 
 def test_no_number_of_the_paper_shows_a_label_of_its_source() -> None:
     for name in published.names():
         for row in published.load(name):
-            assert re.search(r"(Table|Figure) [1-7]", paper.place(row.source))
-            assert not re.search("tab:|fig:", paper.place(f"{row.source} {row.note}"))
+            assert re.search(r"(Table|Figure) [1-7]", tables.place(row.source))
+            assert not re.search("tab:|fig:", tables.place(f"{row.source} {row.note}"))
 
 
 def test_small_returns_are_not_nothing(tmp_path: Path) -> None:
     for seed in range(2):
         write_run(tmp_path, "dbc-det", seed, [0, 0, 0.02 + 0.01 * seed])
-    (row,) = rows(results.summary(compared(tmp_path), rng()))
+    (row,) = rows(tables.summary(compared(tmp_path), rng()))
     assert row["return"] == "0.025 ± 0.005 (n=2)"
     assert row["IQM"].startswith("0.025")
 
 
 def test_a_run_in_the_paper_s_setting_is_said_to_be_in_it(tmp_path: Path) -> None:
     write_run(tmp_path, values=[0.0, 5.0], every=1_000_000, decisions=1_000_000, env__action_repeat=4, scale="paper")
-    (row,) = rows(paper.compared_table(compared(tmp_path), published.load("table1")))
+    (row,) = rows(tables.compared_table(compared(tmp_path), published.load("table1")))
     assert row["same budget and scale?"] == "yes"
 
 
@@ -117,11 +117,11 @@ def test_a_variant_is_not_taken_for_the_paper_s_method(tmp_path: Path) -> None:
     option = {"method__distance__options__trace_normalized": False}
     variant = write_run(tmp_path, "dbc-det+pamd", env__task="finger_spin", **option)
     runs, numbers = load_runs([tmp_path]), published.load("fig-trace")
-    found = rows(paper.compared_table(compare(runs), numbers))
+    found = rows(tables.compared_table(compare(runs), numbers))
     assert [row["paper"] for row in found] == ["≈860", "≈860"]
     assert all("a variant of the method here" in row["same budget and scale?"] for row in found)
     named = {"dbc-det+pamd": [plain], "dbc-det+pamd (no trace)": [variant]}
-    found = rows(paper.compared_table(compare(runs, named), numbers))
+    found = rows(tables.compared_table(compare(runs, named), numbers))
     assert [row["paper"] for row in found] == ["≈860", "≈705"]
     assert not any("variant" in row["same budget and scale?"] for row in found)
 
@@ -134,14 +134,14 @@ def test_a_video_result_is_never_beside_a_plain_one(tmp_path: Path) -> None:
         json.loads(line) | {"unseen_returns": [3.0, 5.0]} for line in (run / "eval.jsonl").read_text().splitlines()
     ]
     (run / "eval.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
-    found = rows(results.summary(compared(tmp_path), rng()))
+    found = rows(tables.summary(compared(tmp_path), rng()))
     assert [(row["task"], row["return, unseen backgrounds"]) for row in found] == [
         ("cheetah_run", "—"),
         ("cheetah_run + static", "—"),
         ("cheetah_run + video-hard", "4.0 (n=1)"),
     ]
     beside = [*published.load("table1"), *published.load("fig-video")]
-    found = rows(paper.compared_table(compared(tmp_path), beside))
+    found = rows(tables.compared_table(compared(tmp_path), beside))
     assert [(row["task"], row["paper"]) for row in found] == [
         ("cheetah_run", "350 ± 60"),
         ("cheetah_run + video-hard", "≈248"),
@@ -154,7 +154,7 @@ def test_noise_is_part_of_the_task_and_its_unseen_returns_are_named(tmp_path: Pa
     run = write_run(tmp_path, env__task="state:cheetah_run", env__noise={"name": "projected", "deviation": 2.0})
     lines = [json.loads(line) | {"unseen_returns": [3.0]} for line in (run / "eval.jsonl").read_text().splitlines()]
     (run / "eval.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
-    found = rows(results.summary(compared(tmp_path), rng()))
+    found = rows(tables.summary(compared(tmp_path), rng()))
     assert [(row["task"], row["return, unseen noise"]) for row in found] == [
         ("state:cheetah_run", "—"),
         ("state:cheetah_run + projected noise", "3.0 (n=1)"),
@@ -165,7 +165,7 @@ def test_noise_is_part_of_the_task_and_its_unseen_returns_are_named(tmp_path: Pa
 def test_many_methods_are_rows_so_that_the_grid_fits_on_the_page(tmp_path: Path) -> None:
     for index in range(7):
         write_run(tmp_path, f"method-{index}", 0, [0, 0, float(index)])
-    found = rows(results.layout(compared(tmp_path), "cpu"))
+    found = rows(tables.returns(compared(tmp_path), "cpu"))
     assert [row["method"] for row in found] == [f"method-{index} (released fidelity)" for index in range(7)]
     assert [row["cheetah_run (2k)"] for row in found[:3]] == ["0.000 (n=1)", "1.0 (n=1)", "2.0 (n=1)"]
 
@@ -175,32 +175,32 @@ def test_the_layout_keeps_scales_apart_and_budgets_in_rows(sweep: Path) -> None:
     write_run(sweep, "dbc-det", 0, env__task="cheetah_run", scale="paper")
     found = compared(sweep)
     assert found.scales == ["cpu", "paper"]
-    cpu = rows(results.layout(found, "cpu"))
+    cpu = rows(tables.returns(found, "cpu"))
     assert [row["task (decisions)"] for row in cpu] == ["cheetah_run (1k)", "cheetah_run (2k)", "walker_walk (2k)"]
     assert cpu[0] == {
         "task (decisions)": "cheetah_run (1k)",
         "dbc-det (released fidelity)": "7.0 (n=1)",
         "dbc-det+pamd (released fidelity)": "—",
     }
-    assert len(rows(results.layout(found, "paper"))) == 1
+    assert len(rows(tables.returns(found, "paper"))) == 1
     # cheetah_run at two budgets would count twice in an aggregate of dbc-det alone; with both methods it is one.
-    assert len(inference.common(found, "cpu", found.columns)) == 2
-    assert inference.common(found, "cpu", [found.columns[0]]) == []
+    assert len(tables.common(found, "cpu", found.columns)) == 2
+    assert tables.common(found, "cpu", [found.columns[0]]) == []
 
 
 def test_statistics_tables_by_hand(sweep: Path) -> None:
     found = compared(sweep)
-    plain, pamd = rows(inference.aggregates(found, "cpu", rng()))
+    plain, pamd = rows(tables.aggregates(found, "cpu", rng()))
     assert (plain["tasks"], plain["runs"]) == ("2", "4")
     assert plain["IQM"] == "0.330"  # a task has one run, so there is no interval; the middle two of .30 .32 .34 .50
     assert pamd["IQM"].startswith("0.430 [")
-    (chance,) = rows(inference.improvement(found, "cpu", rng()))
+    (chance,) = rows(tables.improvement(found, "cpu", rng()))
     assert chance["pair"] == "dbc-det+pamd > dbc-det"
     assert chance["probability"] == "0.50"  # always on cheetah_run, never on walker_walk
-    cheetah, walker = rows(inference.differences(found, "cpu"))
+    cheetah, walker = rows(tables.differences(found, "cpu"))
     # 100, 110, 120: mean 110, standard error 10/sqrt(3), t(2) = 4.303
     assert cheetah["difference in return"] == "110.0 [85.2, 134.8]"
-    exact = numbers(inference.differences(found, "cpu"))[0]
+    exact = numbers(tables.differences(found, "cpu"))[0]
     assert (exact["difference in return"], exact["difference in return low"]) == ("110", "85.1586")
     assert cheetah["paired seeds"] == "3"
     assert cheetah["seeds needed"] == "2"
@@ -212,8 +212,8 @@ def test_what_cannot_be_normalized_is_not_aggregated(tmp_path: Path) -> None:
     write_run(tmp_path, env__task="toy")
     write_run(tmp_path, "dbc-det+pamd", env__task="toy")
     found = compared(tmp_path)
-    assert inference.aggregates(found, "cpu", rng()) is None
-    assert inference.improvement(found, "cpu", rng()) is not None
+    assert tables.aggregates(found, "cpu", rng()) is None
+    assert tables.improvement(found, "cpu", rng()) is not None
 
 
 def test_latex_escapes_what_latex_reads() -> None:
@@ -241,6 +241,6 @@ def test_every_form_shows_the_same_values() -> None:
 
 
 def test_the_demo_s_table() -> None:
-    found = rows(results.layout(compared(DEMO), "cpu"))
+    found = rows(tables.returns(compared(DEMO), "cpu"))
     assert len(found) == 1
     assert set(found[0]) == {"task (decisions)", "dbc-det (released fidelity)", "dbc-det+pamd (released fidelity)"}

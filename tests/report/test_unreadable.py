@@ -9,6 +9,7 @@ import shutil
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from tests.report.runs import write_run
 from tests.report.test_artifact import EXPERIMENTS, write_artifact
@@ -19,14 +20,20 @@ from pamd.configuration import configure
 from pamd.envs.distractors import DistractorConfig
 from pamd.errors import RunError
 from pamd.report import page
-from pamd.report.load import load_run, load_runs, read_runs
-from pamd.report.sections import provenance
+from pamd.report.comparison import compare
+from pamd.report.run import Run, load_run, load_runs, read_runs
+from pamd.report.sections import Content
+from pamd.report.sections.runs import provenance
 from pamd.runs.identity import tree_identity
 from pamd.schema import to_tree
 from pamd.training import checkpoint
 from pamd.training import config as training
 
 STUDIES = Path(__file__).parents[2] / "studies"
+
+
+def content(runs: list[Run], out: Path) -> Content:
+    return Content(compare(runs), (), out, np.random.default_rng(0))
 
 
 def unreadable(*paths: Path) -> dict[str, str]:
@@ -197,10 +204,10 @@ def test_a_damaged_checkpoint_gives_way_to_the_one_before(run: Path) -> None:
 def test_without_a_checkpoint_the_digest_in_the_name_confirms_the_config(run: Path, tmp_path: Path) -> None:
     shutil.rmtree(run / "checkpoints")
     assert load_run(run).verified == "the digest in its name"
-    assert "This config is confirmed by the digest in its name." in provenance([load_run(run)], tmp_path)
+    assert "This config is confirmed by the digest in its name." in provenance(content([load_run(run)], tmp_path))
     edit_config(run, "seed", 7)
     assert load_run(run).verified == ""
-    assert "This config is not confirmed" in provenance([load_run(run)], tmp_path)
+    assert "This config is not confirmed" in provenance(content([load_run(run)], tmp_path))
 
 
 def test_published_results_are_told_apart_by_the_digest_in_their_names() -> None:

@@ -7,11 +7,13 @@ import json
 import re
 from pathlib import Path
 
+import numpy as np
 from tests.report.runs import write_run
 
-from pamd.report.aggregate import compare
-from pamd.report.load import load_runs
-from pamd.report.videos import videos
+from pamd.report.comparison import compare
+from pamd.report.run import load_runs
+from pamd.report.sections import Content
+from pamd.report.sections.videos import videos
 
 
 def with_video(run: Path, *names: str) -> Path:
@@ -22,7 +24,7 @@ def with_video(run: Path, *names: str) -> Path:
 
 
 def shown(root: Path) -> str:
-    return videos(compare(load_runs([root])), root / "out")
+    return videos(Content(compare(load_runs([root])), (), root / "out", np.random.default_rng(0)))
 
 
 def captions(text: str) -> list[str]:

@@ -15,7 +15,7 @@ from tests.report.runs import write_run
 from pamd.cli.main import main
 from pamd.errors import RunError
 from pamd.report import load_run, page
-from pamd.report.load import read_runs
+from pamd.report.run import read_runs
 from pamd.runs.campaigns import FILES, campaign_runs, read_packed, write_campaign
 
 

@@ -11,8 +11,8 @@ from studies.verdicts.instruments import INSTRUMENTS, instrument_figure, instrum
 from tests.report.runs import write_run
 
 from pamd.ranks import rank_correlation
-from pamd.report.aggregate import Comparison, compare
-from pamd.report.load import load_runs
+from pamd.report.comparison import Comparison, compare
+from pamd.report.run import load_runs
 from pamd.report.statistics import Estimate
 
 RANK = next(one for one in INSTRUMENTS if one.name == "rank")

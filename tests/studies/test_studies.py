@@ -9,7 +9,7 @@ import pytest
 from studies.pages import PAGES, filled
 
 from pamd.errors import UnknownNameError
-from pamd.report.load import load_runs
+from pamd.report.run import load_runs
 from studies import STUDIES, analysis
 
 ROOT = Path(__file__).parents[2]

@@ -13,8 +13,8 @@ from studies.verdicts.plan import CLAIMS, EXPERIMENTS, Claim, Pair
 from studies.verdicts.plots import claim_curves, forest_figure
 from tests.training.runs import toy
 
-from pamd.report.aggregate import compare
-from pamd.report.load import load_runs
+from pamd.report.comparison import compare
+from pamd.report.run import load_runs
 from pamd.report.statistics import holm, paired_difference, pooled_effect, student_quantile, student_tail
 from pamd.training.config import config_text
 

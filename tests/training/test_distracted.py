@@ -16,7 +16,7 @@ from tests.training.test_resume import DEADLY, SCRIPT
 
 from pamd.cli.main import main
 from pamd.errors import ClipError, ConfigError
-from pamd.report.load import load_run
+from pamd.report.run import load_run
 from pamd.schema import to_json
 from pamd.training import resume, train
 from pamd.training.config import prepare, run_name

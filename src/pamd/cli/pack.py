@@ -6,7 +6,7 @@ from pathlib import Path
 
 from pamd.cli.console import print_text
 from pamd.errors import ConfigError
-from pamd.report.load import load_runs
+from pamd.report.run import load_runs
 from pamd.runs import files
 from pamd.runs.campaigns import FILES, write_campaign
 from pamd.table import counted

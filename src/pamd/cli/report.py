@@ -8,8 +8,8 @@ from pamd import published
 from pamd.atomic_io import check_directory
 from pamd.cli.console import print_text
 from pamd.report import page
-from pamd.report.aggregate import compare_found
-from pamd.report.load import read_runs
+from pamd.report.comparison import compare_found
+from pamd.report.run import read_runs
 from pamd.runs.files import printable
 
 __all__ = ["report"]

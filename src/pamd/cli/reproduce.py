@@ -16,10 +16,10 @@ from pamd.cli.sweep import Execution, plan_jobs, print_plan, print_summary, run_
 from pamd.errors import ConfigError, NoRunsError, UnknownNameError
 from pamd.experiments import EXPERIMENTS, SCALES, Experiment
 from pamd.replay.layout import StorageName
-from pamd.report import page, results
-from pamd.report.aggregate import Comparison, compare_found
+from pamd.report import page, tables
+from pamd.report.comparison import Comparison, compare_found
 from pamd.report.diagnostics import draw
-from pamd.report.load import read_runs
+from pamd.report.run import read_runs
 from pamd.runs import read_progress
 from pamd.sweep import Job
 from pamd.training.process import available_threads
@@ -121,7 +121,7 @@ def _write(
         draw(experiment.after(scale, existing))
     about = {"fidelity": fidelity, "runs planned": len(planned)}
     comparison = write_artifact(experiment, existing, out, scale, about)
-    table = results.summary(comparison, np.random.default_rng(0))
+    table = tables.summary(comparison, np.random.default_rng(0))
     print_text("\n".join([table.text(), *table.notes]))
     finished = sum(run.finished for run in comparison.runs)
     print_text(f"{finished} of {len(planned)} runs finished; {out / 'results.json'} names them")
@@ -138,7 +138,7 @@ def write_artifact(
     numbers = published.load(experiment.published) if experiment.published is not None else []
     page.write(comparison, out, title=f"{experiment.title} ({scale} scale)", published=numbers)
     unreadable = {one.name: one.reason for one in comparison.unreadable}
-    rows = results.records(comparison)
+    rows = tables.records(comparison)
     content = {"experiment": experiment.name, "scale": scale, **about, "rows": rows, "unreadable": unreadable}
     atomic_io.replace(out / "results.json", (json.dumps(content, indent=1) + "\n").encode())
     return comparison

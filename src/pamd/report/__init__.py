@@ -1,9 +1,9 @@
-"""Reports on run directories: pages, tables and figures. This package only reads files and does not need torch."""
+"""Reports on runs: pages, tables and figures. This package only reads files and does not need torch."""
 
 from __future__ import annotations
 
-from pamd.report.figure import learning_curves
-from pamd.report.load import load_run
-from pamd.report.run import Curve, Run
+from pamd.report.comparison import Comparison, compare
+from pamd.report.figures import learning_curves
+from pamd.report.run import Curve, Run, load_run, load_runs, read_runs
 
-__all__ = ["Curve", "Run", "learning_curves", "load_run"]
+__all__ = ["Comparison", "Curve", "Run", "compare", "learning_curves", "load_run", "load_runs", "read_runs"]

@@ -1,16 +1,30 @@
-"""HTML elements shared by the sections of the page."""
+"""HTML elements shared by the sections of the page, and names of files from any text."""
 
 from __future__ import annotations
 
 import base64
+import hashlib
 import html
+import re
+from pathlib import Path
 
-from pamd.report.figure import PNG_DPI
+from pamd.report.figures import PNG_DPI
 from pamd.report.run import Run
-from pamd.report.text import file_name
 from pamd.runs.files import printable
 
-__all__ = ["anchor", "escaped", "figure", "inline", "note"]
+__all__ = ["anchor", "escaped", "figure", "file_name", "inline", "note", "picture"]
+
+_LONGEST = 120
+"""The maximum length of a file name without suffix."""
+
+
+def file_name(text: str) -> str:
+    """Return `text` if it is a valid file name; otherwise replace special characters, shorten, and append a digest."""
+    plain = re.sub(r"[^\w+.-]|\.\.|^[.-]", "-", text, flags=re.ASCII)[:_LONGEST]
+    if plain == text and plain:
+        return plain
+    return f"{plain}-{hashlib.sha256(text.encode('utf-8', 'surrogatepass')).hexdigest()[:8]}"
+
 
 _SCREEN_DPI = 96
 _TYPES = {".svg": "image/svg+xml", ".png": "image/png", ".mp4": "video/mp4"}
@@ -43,3 +57,8 @@ def figure(suffix: str, data: bytes, caption: str) -> str:
         kind += f" width={round(int.from_bytes(data[16:20], 'big') * _SCREEN_DPI / PNG_DPI)}"
     text = escaped(caption)
     return f'<figure><img{kind} alt="{text}" src="{inline(suffix, data)}"><figcaption>{text}</figcaption></figure>'
+
+
+def picture(path: Path, caption: str) -> str:
+    """Return the HTML of a figure with an embedded image."""
+    return figure(path.suffix, path.read_bytes(), caption)

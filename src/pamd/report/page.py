@@ -19,24 +19,15 @@ import numpy as np
 from pamd import atomic_io
 from pamd.errors import ResourceError
 from pamd.published import Published
-from pamd.report import inference, paper, plots, results
-from pamd.report.about import about
-from pamd.report.aggregate import Comparison, compare_found
-from pamd.report.curves import mean_curve
-from pamd.report.figure import dark
-from pamd.report.load import read_runs
-from pamd.report.run import Run
-from pamd.report.sections import diagnostics, picture, provenance, unreadable
-from pamd.report.text import file_name
-from pamd.report.videos import videos
+from pamd.report import figures
+from pamd.report.comparison import Comparison, compare_found
+from pamd.report.run import Run, read_runs
+from pamd.report.sections import SECTIONS, Content
+from pamd.report.summary import about
 from pamd.runs.files import printable
-from pamd.table import Table
 from pamd.version import __version__
 
 __all__ = ["build", "page_text", "write"]
-
-_ROWS = 40
-"""Tables with more rows are collapsed."""
 
 
 def build(
@@ -57,19 +48,12 @@ def build(
 
 def write(comparison: Comparison, out: Path, *, title: str, published: Sequence[Published] = ()) -> Path:
     """Write the page, tables, figures and configs of `comparison` to `out`, and return the path of the page."""
-    rng = np.random.default_rng(0)
     try:
         out.mkdir(parents=True, exist_ok=True)
         _clear(out)
-        blocks = {
-            "Returns": _results(comparison, published, out, rng),
-            "Learning curves": _curves(comparison, out),
-            "Videos": videos(comparison, out),
-            "Statistics": _statistics(comparison, out, rng),
-            "Diagnostics": diagnostics(comparison.runs),
-            "Runs and their configs": provenance(comparison.runs, out),
-            "Unreadable runs": unreadable(comparison.unreadable),
-        }
+        sections = sorted((SECTIONS.get(name) for name in SECTIONS.names()), key=lambda section: section.place)
+        content = Content(comparison, published, out, np.random.default_rng(0))
+        blocks = {section.heading: section.html(content) for section in sections}
         atomic_io.replace(out / "index.html", page_text(comparison, title, blocks).encode())
     except OSError as error:
         raise ResourceError(f"cannot write the report in {out}: {error}") from None
@@ -121,67 +105,10 @@ def _policy(style: str, script: str) -> str:
     return "; ".join(f"{name} {sources}" for name, sources in rules.items())
 
 
-def _write_tables(tables: Sequence[Table | None], out: Path) -> str:
-    """Write the tables to out/tables and return their HTML."""
-    made = [table for table in tables if table is not None]
-    for table in made:
-        table.write(out / "tables")
-    return "".join(_collapsible(table) for table in made)
-
-
-def _collapsible(table: Table) -> str:
-    """Return the HTML of a table. Long tables are collapsed."""
-    if len(table.rows) <= _ROWS:
-        return table.html()
-    return f"<details><summary>{html.escape(table.title)} ({len(table.rows)} rows)</summary>{table.html()}</details>"
-
-
-def _results(comparison: Comparison, published: Sequence[Published], out: Path, rng: np.random.Generator) -> str:
-    text = _write_tables([results.summary(comparison, rng)], out)
-    text += _write_tables([results.layout(comparison, scale) for scale in comparison.scales], out)
-    if published:
-        text += _write_tables([paper.compared_table(comparison, published)], out)
-        written = _write_tables([paper.published_table(published)], out)
-        text += f"<details><summary>All numbers from the paper that are used on this page</summary>{written}</details>"
-    return text
-
-
-def _curves(comparison: Comparison, out: Path) -> str:
-    plots.curves(comparison, out / "figures" / "learning-curves")
-    units = {"decisions": "decisions", "frames": "frames", "updates": "updates", "minutes": "wall time"}
-    radios = "".join(
-        f"<label><input type=radio name=unit value={unit}{' checked' if unit == 'decisions' else ''}> {name}</label>"
-        for unit, name in units.items()
-    )
-    return (
-        "<p class=note>Line: mean over seeds of the evaluation return. Band: one standard error. Thin line: some seeds"
-        " ended earlier. Each point uses the most recent evaluation of every run. A run is dropped after its last"
-        " one.</p>"
-        "<noscript><p>This page draws its curves with JavaScript. figures/learning-curves.svg has the same curves.</p>"
-        "</noscript>"
-        '<div class=controls id=methods role=group aria-label="Methods"></div>'
-        f"<div class=controls><fieldset><legend>x axis:</legend>{radios}</fieldset>"
-        "<label><input type=checkbox id=seeds> each seed</label></div>"
-        "<div class=panels id=panels></div>"
-    )
-
-
-def _statistics(comparison: Comparison, out: Path, rng: np.random.Generator) -> str:
-    text = ""
-    for scale in comparison.scales:
-        text += _write_tables([inference.aggregates(comparison, scale, rng)], out)
-        pairs = [inference.improvement(comparison, scale, rng), inference.differences(comparison, scale)]
-        alone = f"No two methods finished in one setting at {html.escape(scale)} scale: there is nothing to compare."
-        text += _write_tables(pairs, out) or f"<p>{alone}</p>"
-        drawn = plots.profiles(comparison, scale, out / "figures" / file_name(f"profiles-{scale}"), rng)
-        text += picture(drawn[0], f"Share of runs above each return, {scale} scale.") if drawn else ""
-    return text
-
-
 def _data(comparison: Comparison) -> dict[str, Any]:
     look = {
-        column: {"label": column.label, "color": hue, "dark": dark(hue), "dashes": dashes}
-        for column, (hue, dashes) in plots.styles(comparison.columns).items()
+        column: {"label": column.label, "color": hue, "dark": figures.dark(hue), "dashes": dashes}
+        for column, (hue, dashes) in figures.styles(comparison.columns).items()
     }
     panels = []
     for setting in comparison.settings:
@@ -195,7 +122,7 @@ def _data(comparison: Comparison) -> dict[str, Any]:
 
 def _points(runs: Sequence[Run]) -> list[list[float | None]]:
     """Convert a mean curve to JSON rows for page.js. NaN becomes null."""
-    curve = mean_curve(runs)
+    curve = figures.mean_curve(runs)
     columns = [curve.decisions, curve.frames, curve.updates, curve.seconds / 60, curve.mean, curve.error, curve.seeds]
     rows = zip(*(column.tolist() for column in columns), strict=True)
     return [[None if math.isnan(value) else round(value, 3) for value in row] for row in rows]

@@ -1,18 +1,22 @@
-"""The data of a run for reports: config, state and evaluations."""
+"""Runs for a report: config, state and evaluations. An unreadable run is an error; an unfinished one is not."""
 
 from __future__ import annotations
 
-import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
+from pamd.errors import RunError
+from pamd.report.config import canonical, method_name, parse_config, task_name
+from pamd.runs import RunRecord, Unreadable, find_runs, read_record
 from pamd.runs.files import printable
+from pamd.runs.identity import tree_identity
+from pamd.runs.logs import Row
 
-__all__ = ["Curve", "Run", "task_name"]
+__all__ = ["Curve", "Found", "Run", "load_run", "load_runs", "read_runs", "run_of"]
 
 
 @dataclass(frozen=True)
@@ -66,13 +70,12 @@ class Run:
         return str(printable(self.path.resolve().name))
 
     @property
-    def current(self) -> bool:
-        """Whether this version can train the config. It cannot if the config has an earlier layout."""
-        return "layout" in json.loads(self.config_text)
-
-    @property
     def seed(self) -> int:
         return self.curve.seed
+
+    @property
+    def scale(self) -> str:
+        return str(self.config["scale"])
 
     @property
     def budget(self) -> int:
@@ -106,10 +109,87 @@ class Run:
         return f"{state} at {max(self.evaluated, 0):,} of {self.budget:,} decisions"
 
 
-def task_name(config: Mapping[str, Any]) -> str:
-    """Return the name of the task and its background or noise. A different background or noise is a different task."""
-    env = config["env"]
-    if background := env.get("distractor"):
-        return f"{env['task']} + {background['name']}"
-    noise = env.get("noise")
-    return f"{env['task']} + {noise['name']} noise" if noise else str(env["task"])
+class Found(NamedTuple):
+    """The readable runs and unreadable directories of a report."""
+
+    runs: list[Run]
+    unreadable: list[Unreadable]
+
+
+def load_runs(paths: Sequence[Path]) -> list[Run]:
+    """Load all runs in `paths`. Raises RunError if one cannot be read."""
+    runs, unreadable = read_runs(paths)
+    if unreadable:
+        raise RunError(unreadable[0].reason)
+    return runs
+
+
+def read_runs(paths: Sequence[Path]) -> Found:
+    """Load all runs in `paths`, which are run directories or directories that contain runs.
+
+    A directory that is given twice counts once. A directory with the same name or config as an earlier one is listed as
+    unreadable.
+    """
+    directories: dict[Path, Path | Unreadable] = {}
+    for path in paths:
+        for one in find_runs(Path(path)):
+            directories.setdefault((one.path if isinstance(one, Unreadable) else one).resolve(), one)
+    found, seen = Found([], []), dict[str, Path]()
+    for directory in directories.values():
+        if isinstance(directory, Unreadable):
+            found.unreadable.append(directory)
+            continue
+        try:
+            run = load_run(directory)
+            _check_new(run, seen)
+        except RunError as error:
+            found.unreadable.append(Unreadable(directory, str(error)))
+        else:
+            found.runs.append(run)
+    return found
+
+
+def load_run(path: Path) -> Run:
+    """Load the run in `path`, finished or not."""
+    return run_of(read_record(path))
+
+
+def run_of(record: RunRecord) -> Run:
+    """Return the run of a record. Raises RunError if its config is not that of a run."""
+    config = parse_config(record.config, str(record.path / "config.json"))
+    curve = _curve(record.path, config, record.evaluations, record.timing)
+    status = record.status
+    return Run(curve, config, status.known_state, status.time, record.notices, record.config_text, record.verified)
+
+
+def _check_new(run: Run, seen: dict[str, Path]) -> None:
+    """Raise RunError if a run with the same name or config was already loaded."""
+    keys = {"name": run.path.resolve().name, "config": canonical(tree_identity(run.config))}
+    for what, key in keys.items():
+        if key in seen:
+            raise RunError(f"{seen[key]} and {run.path} have the same {what}: one run must not count twice")
+    seen.update(dict.fromkeys(keys.values(), run.path))
+
+
+def _curve(path: Path, config: Mapping[str, Any], rows: Sequence[Row], timing: Sequence[Row]) -> Curve:
+    decisions = [row["decisions"] for row in rows]
+    return Curve(
+        task=task_name(config),
+        method=method_name(config),
+        fidelity=config["method"]["fidelity"],
+        seed=config["seed"],
+        decisions=decisions,
+        frames=[row["frames"] for row in rows],
+        updates=[row["updates"] for row in rows],
+        seconds=_seconds(decisions, timing),
+        returns=[row["returns"] for row in rows],
+        unseen=[row.get("unseen_returns", []) for row in rows],
+        path=path,
+    )
+
+
+def _seconds(decisions: Sequence[int], timing: Sequence[Row]) -> list[float | None]:
+    if not timing:
+        return [None] * len(decisions)
+    at, clock = [0, *(row["decisions"] for row in timing)], [0.0, *(row["seconds"] for row in timing)]
+    return [float(np.interp(step, at, clock)) if step <= at[-1] else None for step in decisions]

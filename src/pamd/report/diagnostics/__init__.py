@@ -6,9 +6,9 @@ from pathlib import Path
 from typing import Any
 
 from pamd.errors import UnknownNameError
-from pamd.report.diagnostics import dimension, exact, geometry, latents, residual
+from pamd.report.diagnostics import exact, geometry, latents, residual
 from pamd.report.diagnostics.section import Section, load, number, parse_section, read_section
-from pamd.report.figure import page_style
+from pamd.report.figures import page_style
 from pamd.table import Table
 
 __all__ = ["Section", "draw", "parse_section", "read_section"]
@@ -18,7 +18,7 @@ _DRAWERS = {
     "geometry": geometry.section,
     "latents": latents.section,
     "exact": exact.section,
-    "dimension": dimension.section,
+    "dimension": exact.dimension_section,
 }
 
 

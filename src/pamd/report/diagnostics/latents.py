@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from pamd.report.diagnostics.section import Picture, Section
-from pamd.report.figure import color, save_figure
+from pamd.report.figures import color, save_figure
 from pamd.table import Table
 
 __all__ = ["section"]

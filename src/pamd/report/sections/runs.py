@@ -6,18 +6,17 @@ A file that cannot be shown is listed with the reason. The rest of the report is
 from __future__ import annotations
 
 import shlex
-from collections.abc import Sequence
 from pathlib import Path
 from urllib.parse import quote
 
 from pamd.errors import RunError
 from pamd.report.diagnostics import Section, parse_section
-from pamd.report.markup import anchor, escaped, figure, note
+from pamd.report.markup import anchor, escaped, figure, file_name, note
 from pamd.report.run import Run
-from pamd.report.text import file_name
-from pamd.runs import Unreadable, files
+from pamd.report.sections import Content, add
+from pamd.runs import files
 
-__all__ = ["diagnostics", "picture", "provenance", "unreadable"]
+__all__ = ["diagnostics", "provenance", "unreadable"]
 
 _LISTED = 12
 """Longer lists of runs are collapsed."""
@@ -25,15 +24,11 @@ _SVG_BYTES = 400_000
 """If an SVG is larger than this, the smaller of SVG and PNG is embedded. PNG is smaller for many points."""
 
 
-def picture(path: Path, caption: str) -> str:
-    """Return the HTML of a figure with an embedded image."""
-    return figure(path.suffix, path.read_bytes(), caption)
-
-
-def diagnostics(runs: Sequence[Run]) -> str:
+@add(50, "Diagnostics")
+def diagnostics(content: Content) -> str:
     """Return the HTML of all RUN/diagnostics/*/section.json files."""
     text = ""
-    for run in runs:
+    for run in content.comparison.runs:
         for name in files.names_in(run.path, "diagnostics"):
             place = f"diagnostics/{name}"
             if "section.json" not in files.names_in(run.path, place):
@@ -45,9 +40,10 @@ def diagnostics(runs: Sequence[Run]) -> str:
     return text
 
 
-def provenance(runs: Sequence[Run], out: Path) -> str:
+@add(60, "Runs and their configs")
+def provenance(content: Content) -> str:
     """Return the state, config and command of each run as HTML. The configs are also written to out/configs."""
-    folder = out / "configs"
+    runs, folder = content.comparison.runs, content.out / "configs"
     folder.mkdir(parents=True, exist_ok=True)
     text = "".join(_run(run, folder) for run in runs)
     if len(runs) > _LISTED:
@@ -61,7 +57,6 @@ def _run(run: Run, folder: Path) -> str:
     command = shlex.join(["pamd", "train", "--config", f"configs/{name}"])
     state = f"finished, {run.budget:,} decisions" if run.finished else run.progress
     verified = f"confirmed by {run.verified}" if run.verified else "not confirmed: the directory contains no evidence"
-    verified += "" if run.current else ". It has an earlier layout, which only the version that wrote it can train"
     link = f'<a href="configs/{quote(name)}">configs/{escaped(name)}</a>'
     return (
         f"<details id={anchor(run)}><summary>{escaped(f'{run.name} ({state})')}</summary>"
@@ -70,9 +65,13 @@ def _run(run: Run, folder: Path) -> str:
     )
 
 
-def unreadable(found: Sequence[Unreadable]) -> str:
+@add(70, "Unreadable runs")
+def unreadable(content: Content) -> str:
     """Return the excluded directories with the reasons as HTML."""
-    items = "".join(f"<li><code>{escaped(str(one.path))}</code>: {escaped(one.reason)}</li>" for one in found)
+    items = "".join(
+        f"<li><code>{escaped(str(one.path))}</code>: {escaped(one.reason)}</li>"
+        for one in content.comparison.unreadable
+    )
     return items and f"<ul>{items}</ul>"
 
 

@@ -8,10 +8,11 @@ from collections.abc import Callable
 from pathlib import Path
 from urllib.parse import quote
 
-from pamd.report.aggregate import Cell, Comparison
+from pamd.report.comparison import Cell, Comparison, Setting
+from pamd.report.config import has_noise
 from pamd.report.markup import anchor, escaped, inline, note
 from pamd.report.run import Run
-from pamd.report.settings import Setting
+from pamd.report.sections import Content, add
 from pamd.report.statistics import Estimate
 from pamd.runs import files
 from pamd.table import counted
@@ -24,8 +25,10 @@ PAGE_BYTES = 20_000_000
 """The maximum total size of embedded videos in bytes. Further videos are linked."""
 
 
-def videos(comparison: Comparison, out: Path) -> str:
+@add(30, "Videos")
+def videos(content: Content) -> str:
     """Return one row of videos per setting and seed as HTML. All seeds except the first are collapsed."""
+    comparison, out = content.comparison, content.out
     text, fits = "", _allowance()
     for setting in comparison.settings:
         rows = _rows(comparison, setting, out, fits)
@@ -91,7 +94,7 @@ def _caption(run: Run, name: str) -> str:
     returns, unseen = run.curve.returns[index], run.curve.unseen[index]
     text = f"after {decisions:,} decisions: return {_value(returns[0])}"
     if unseen:
-        text += f", then {_value(unseen[0])} with unseen {'noise' if run.config['env'].get('noise') else 'backgrounds'}"
+        text += f", then {_value(unseen[0])} with unseen {'noise' if has_noise(run.config) else 'backgrounds'}"
     if len(returns) > 1:
         text += f"; mean of {len(returns)} episodes {_value(sum(returns) / len(returns))}"
     return text
