@@ -96,6 +96,13 @@ def test_the_tasks_of_a_plug_in_are_listed(capsys: pytest.CaptureFixture[str]) -
     class Pond(Toy):
         """Tasks in the water."""
 
+        bare = False
+
+        @classmethod
+        def tasks(cls) -> tuple[str, ...]:
+            return ()
+
+    class Field(Toy):
         @classmethod
         def tasks(cls) -> tuple[str, ...]:
             return ()
@@ -106,15 +113,17 @@ def test_the_tasks_of_a_plug_in_are_listed(capsys: pytest.CaptureFixture[str]) -
             return ("zoo:otter",)
 
     FAMILIES.register("pond")(Pond)
+    FAMILIES.register("field")(Field)
     FAMILIES.register("zoo")(Zoo)
     try:
         assert main(["list", "tasks"]) == 0
     finally:
         FAMILIES.unregister("pond")
+        FAMILIES.unregister("field")
         FAMILIES.unregister("zoo")
     lines = capsys.readouterr().out.splitlines()
     assert "pond:NAME: Tasks in the water." in lines
-    assert "zoo:otter: action repeat 1" in lines
+    assert {"zoo:otter: action repeat 1", "field: action repeat 1"} <= set(lines)
     assert {"toy: action repeat 1", "toy:goal: action repeat 1"} <= set(lines)
 
 

@@ -129,7 +129,8 @@ def _lines(what: str) -> list[str]:
         lines = []
         for name in FAMILIES.names():
             family = FAMILIES.get(name)
-            tasks = [f"{task}: action repeat {default_action_repeat(task)}" for task in family.tasks()]
+            names = family.tasks() or ([name] if family.bare else [])
+            tasks = [f"{task}: action repeat {default_action_repeat(task)}" for task in names]
             lines += tasks or [f"{name}:NAME: {(inspect.getdoc(family) or '').partition(chr(10))[0]}"]
         return lines
     if what == "distractors":
