@@ -11,13 +11,13 @@ __all__ = ["EXPERIMENT", "check"]
 
 DIMENSION = 50
 PAIRS = {"paper": 100_000, "cpu": 20_000, "smoke": 500}
-SPREADS = (1e-3, 1.0, 1e2)
+_SPREADS = (1e-3, 1.0, 1e2)
 """The standard deviations of the latents: close together, unit scale, and far apart."""
 
 
 def check(scale: str) -> Table:
     """Evaluate PAMD on random pairs with the initial weights and with weights that are ten times larger."""
-    rows = [_row(spread, gain, PAIRS[scale]) for gain in (1.0, 10.0) for spread in SPREADS]
+    rows = [_row(spread, gain, PAIRS[scale]) for gain in (1.0, 10.0) for spread in _SPREADS]
     notes = (
         f"Latent dimension {DIMENSION}, {PAIRS[scale]:,} random pairs per row, float64; gain: factor on all weights.",
         "nearest: the smallest value/lower and the largest value/upper; violations beyond 1e-12 relative are counted.",

@@ -5,9 +5,9 @@ from __future__ import annotations
 from pamd.experiments.base import Experiment, add
 from pamd.table import Table
 
-__all__ = ["EXPERIMENT", "STATED", "count"]
+__all__ = ["EXPERIMENT", "count"]
 
-STATED = {"pamd": 193_915, "mlp": 194_041}
+_STATED = {"pamd": 193_915, "mlp": 194_041}
 DIMENSION = 50
 
 
@@ -23,8 +23,8 @@ def count(scale: str) -> Table:
         {
             "distance": name,
             "parameters": number,
-            "in the paper": STATED.get(name, ""),
-            "agrees": "" if name not in STATED else "yes" if number == STATED[name] else "NO",
+            "in the paper": _STATED.get(name, ""),
+            "agrees": "" if name not in _STATED else "yes" if number == _STATED[name] else "NO",
             "more than pamd": number - found["pamd"],
         }
         for name, number in found.items()

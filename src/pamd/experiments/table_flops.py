@@ -12,11 +12,11 @@ from pamd.table import Table
 __all__ = ["EXPERIMENT", "count"]
 
 BATCH, DIMENSION = 128, 50
-PASSES = 4
+_PASSES = 4
 """The paper counts the encoder and PAMD's branch four times per update."""
 
 
-class Branch(NamedTuple):
+class _Branch(NamedTuple):
     """Floating-point operations of PAMD's branch."""
 
     forward: float
@@ -36,15 +36,15 @@ def count(scale: str) -> Table:
     paper, encoder, branch = _paper(), _encoder_forward(), _branch()
     rows: list[dict[str, Any]] = [
         _row("encoder, one forward", encoder, None),
-        _row("encoder, four forwards", PASSES * encoder, paper["encoder"]),
-        _row("PAMD branch, four passes of network and G", PASSES * branch.formed, paper["pamd"]),
+        _row("encoder, four forwards", _PASSES * encoder, paper["encoder"]),
+        _row("PAMD branch, four passes of network and G", _PASSES * branch.formed, paper["pamd"]),
         _row("PAMD branch, one side, forward", branch.forward, None),
         _row("PAMD branch, both sides, forward", 2 * branch.forward, None),
         _row("the same with every G formed", 2 * branch.textbook, None),
         _row("PAMD branch, a whole update", branch.whole, None),
     ]
     for row in rows[2:]:
-        row["% of the encoder"] = round(100 * row["FLOP"] / (PASSES * encoder), 2)
+        row["% of the encoder"] = round(100 * row["FLOP"] / (_PASSES * encoder), 2)
     rows[2]["% in the paper"] = round(100 * paper["pamd"] / paper["encoder"], 2)
     batch = make_batch()
     for name in ("simsr+pamd", "dbc-det+pamd"):
@@ -87,7 +87,7 @@ def _encoder_forward() -> float:
         return count_operations(lambda: encoder(obs))
 
 
-def _branch() -> Branch:
+def _branch() -> _Branch:
     import torch
 
     from pamd.distances import distance
@@ -105,7 +105,7 @@ def _branch() -> Branch:
         value, penalty, _ = head.measure(left, right)
         (value.mean() + penalty).backward()
 
-    return Branch(forward, textbook, formed, forward + count_operations(update))
+    return _Branch(forward, textbook, formed, forward + count_operations(update))
 
 
 EXPERIMENT = add(

@@ -29,35 +29,31 @@ __all__ = [
     "Column",
     "Comparison",
     "Setting",
-    "columns_of",
     "common",
     "compare",
     "compare_found",
-    "differing",
-    "make_labels",
     "normalized",
     "pairs",
     "scored_columns",
-    "settings_of",
     "short",
 ]
 
 _SHOWN = 3
 
 
-def differing(records: Sequence[Mapping[str, Any]]) -> list[str]:
+def _differing(records: Sequence[Mapping[str, Any]]) -> list[str]:
     """Return the dotted keys whose values differ between records."""
     flat = [_flat(record) for record in records]
     keys = dict.fromkeys(key for one in flat for key in one)
     return [key for key in keys if len({one.get(key) for one in flat}) > 1]
 
 
-def make_labels(names: Sequence[str], records: Sequence[Mapping[str, Any]]) -> list[str]:
+def _make_labels(names: Sequence[str], records: Sequence[Mapping[str, Any]]) -> list[str]:
     """Return a label for each record: its name and its differences from other records with that name."""
     by_name: dict[str, list[Mapping[str, Any]]] = {}
     for name, record in zip(names, records, strict=True):
         by_name.setdefault(name, []).append(record)
-    keys = {name: differing(group) for name, group in by_name.items()}
+    keys = {name: _differing(group) for name, group in by_name.items()}
     variants = {name: sorted({canonical(record) for record in group}) for name, group in by_name.items()}
     labels = []
     for name, record in zip(names, records, strict=True):
@@ -120,7 +116,7 @@ class Column:
     fidelity: str
 
 
-def settings_of(runs: Sequence[Run]) -> list[Setting]:
+def _settings_of(runs: Sequence[Run]) -> list[Setting]:
     """Return the setting of each run. Different settings have different labels."""
     facts = [setting_record(run.config) for run in runs]
     tasks = [task_name(run.config) for run in runs]
@@ -128,7 +124,7 @@ def settings_of(runs: Sequence[Run]) -> list[Setting]:
         f"{task}, {short(fact['decisions'])} decisions, {fact['scale']} scale"
         for task, fact in zip(tasks, facts, strict=True)
     ]
-    labels = make_labels(names, facts)
+    labels = _make_labels(names, facts)
     return [
         Setting(
             label=label,
@@ -147,7 +143,7 @@ def settings_of(runs: Sequence[Run]) -> list[Setting]:
     ]
 
 
-def columns_of(runs: Sequence[Run], groups: Mapping[str, Sequence[Path]]) -> list[Column]:
+def _columns_of(runs: Sequence[Run], groups: Mapping[str, Sequence[Path]]) -> list[Column]:
     """Return the column of each run. `groups` maps column labels to run directories."""
     records = [column_record(run.config) for run in runs]
     labels = _labels_by_hand(runs, records, groups)
@@ -156,7 +152,7 @@ def columns_of(runs: Sequence[Run], groups: Mapping[str, Sequence[Path]]) -> lis
     # A scale changes many options of a method. It is part of the setting, so labels do not list these options.
     for scale in dict.fromkeys(runs[index].scale for index in unnamed):
         same = [index for index in unnamed if runs[index].scale == scale]
-        found = make_labels([names[index] for index in same], [records[index] for index in same])
+        found = _make_labels([names[index] for index in same], [records[index] for index in same])
         for index, label in zip(same, found, strict=True):
             labels[index] = label
     return [Column(str(label), run.curve.method, run.curve.fidelity) for label, run in zip(labels, runs, strict=True)]
@@ -184,7 +180,7 @@ def _labels_by_hand(
     labels = [named.get(run.path.resolve()) for run in runs]
     for label in groups:
         inside = [index for index, own in enumerate(labels) if own == label]
-        mixed = differing([{**records[index], "scale": runs[index].scale} for index in inside])
+        mixed = _differing([{**records[index], "scale": runs[index].scale} for index in inside])
         if mixed:
             raise RunError(
                 f"the column {label!r} would mix runs that differ in {', '.join(mixed)}:"
@@ -292,7 +288,7 @@ def compare(runs: Sequence[Run], groups: Mapping[str, Sequence[Path]] | None = N
     """
     if not runs:
         raise RunError("there is no run to report on")
-    settings, columns = settings_of(runs), columns_of(runs, groups or {})
+    settings, columns = _settings_of(runs), _columns_of(runs, groups or {})
     members: dict[tuple[Setting, Column], list[Run]] = {}
     seeds: dict[Setting, set[int]] = {}
     for run, setting, column in zip(runs, settings, columns, strict=True):
@@ -313,7 +309,7 @@ def compare_found(found: Found, groups: Mapping[str, Sequence[Path]] | None = No
     if found.unreadable and not found.runs:
         raise RunError("no run can be read: " + "; ".join(one.reason for one in found.unreadable))
     runs, unreadable = [], list(found.unreadable)
-    places = zip(settings_of(found.runs), columns_of(found.runs, groups or {}), strict=True)
+    places = zip(_settings_of(found.runs), _columns_of(found.runs, groups or {}), strict=True)
     seen: dict[tuple[Setting, Column, int], Run] = {}
     for run, (setting, column) in zip(found.runs, places, strict=True):
         first = seen.setdefault((setting, column, run.seed), run)
@@ -332,7 +328,7 @@ def _check_seeds(runs: Sequence[Run], cell: str) -> None:
 
 
 def _same_seed(one: Run, other: Run, cell: str) -> str:
-    what = ", ".join(differing([one.config, other.config])) or "nothing"
+    what = ", ".join(_differing([one.config, other.config])) or "nothing"
     return (
         f"{one.path} and {other.path} are both seed {one.seed} of {cell}"
         f" (they differ in {what}): one seed must not count twice"

@@ -25,7 +25,6 @@ from pamd.report.statistics import bootstrap, mean_and_error, performance_profil
 from pamd.table import counted
 
 __all__ = [
-    "MeanCurve",
     "align",
     "color",
     "curves",
@@ -42,24 +41,24 @@ __all__ = [
 ]
 
 # Six colors of Okabe and Ito's color-blind safe palette and two of Paul Tol's. Black is reserved for text.
-PALETTE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00", "#882255", "#999933")
+_PALETTE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00", "#882255", "#999933")
 NAMED = {
-    "dbc": PALETTE[5],
-    "dbc-det": PALETTE[1],
-    "dbc-det+pamd": PALETTE[0],
-    "mico": PALETTE[3],
-    "simsr": PALETTE[2],
-    "simsr+pamd": PALETTE[4],
-    "simsr+mlp": PALETTE[6],
-    "sac": PALETTE[7],
+    "dbc": _PALETTE[5],
+    "dbc-det": _PALETTE[1],
+    "dbc-det+pamd": _PALETTE[0],
+    "mico": _PALETTE[3],
+    "simsr": _PALETTE[2],
+    "simsr+pamd": _PALETTE[4],
+    "simsr+mlp": _PALETTE[6],
+    "sac": _PALETTE[7],
     # A distance has the color of the method that uses it.
-    "pamd": PALETTE[0],
-    "l1": PALETTE[1],
-    "cosine": PALETTE[2],
-    "adaptive-diagonal": PALETTE[4],
-    "diagonal": PALETTE[5],
-    "mlp": PALETTE[6],
-    "pamd-lowrank": PALETTE[7],
+    "pamd": _PALETTE[0],
+    "l1": _PALETTE[1],
+    "cosine": _PALETTE[2],
+    "adaptive-diagonal": _PALETTE[4],
+    "diagonal": _PALETTE[5],
+    "mlp": _PALETTE[6],
+    "pamd-lowrank": _PALETTE[7],
     "l2": "#6E6E6E",
     # The simulator's state is not a method, but figures compare methods with it.
     "state": "#222222",
@@ -73,14 +72,14 @@ _LONGEST = 200
 
 
 INK = "#1b1b1b"
-STYLE: dict[str, Any] = {
+_STYLE: dict[str, Any] = {
     **dict.fromkeys(("text.color", "axes.edgecolor", "axes.labelcolor", "xtick.color", "ytick.color"), INK),
     **{"axes.spines.top": False, "axes.spines.right": False, "axes.axisbelow": True, "axes.titlesize": 10},
     **{"axes.facecolor": "none", "grid.color": "#8a8a8a", "font.size": 10, "legend.frameon": False},
     "svg.hashsalt": "pamd",
 }
 """The matplotlib style of all figures."""
-DARK = {
+_DARK = {
     INK: "#e6e6e6", "#222222": "#e6e6e6", "#333333": "#bdbdbd", "#404040": "#bdbdbd", "#595959": "#bdbdbd",
     "#6e6e6e": "#a8a8a8", "#882255": "#d1679f",
 }  # fmt: skip
@@ -89,12 +88,12 @@ DARK = {
 
 def color(method: str) -> str:
     """Return the color of a method, which is the same in every figure."""
-    return NAMED.get(method) or PALETTE[zlib.crc32(method.encode()) % len(PALETTE)]
+    return NAMED.get(method) or _PALETTE[zlib.crc32(method.encode()) % len(_PALETTE)]
 
 
 def dark(hue: str) -> str:
     """Return the replacement for `hue` on a dark page."""
-    return DARK.get(hue.lower(), hue)
+    return _DARK.get(hue.lower(), hue)
 
 
 @contextlib.contextmanager
@@ -103,7 +102,7 @@ def page_style() -> Iterator[None]:
     import matplotlib
 
     matplotlib.use("Agg")
-    style: Any = STYLE
+    style: Any = _STYLE
     with matplotlib.rc_context(style):
         yield
 
@@ -161,14 +160,14 @@ def save_figure(figure: Any, path: Path) -> list[Path]:
 def _dark_style() -> str:
     rules = [
         f'[style*="{part}: {light}"] {{ {part}: {other} !important }}'
-        for light, other in DARK.items()
+        for light, other in _DARK.items()
         for part in ("fill", "stroke")
     ]
     return f"<style>@media (prefers-color-scheme: dark) {{ {' '.join(rules)} }}</style>\n"
 
 
 @dataclass(frozen=True)
-class MeanCurve:
+class _MeanCurve:
     """The mean over seeds at G points. `error` is NaN for a single seed; `seconds` is NaN if a run has no timing."""
 
     decisions: NDArray[np.int64]
@@ -193,7 +192,7 @@ def align(curve: Curve, grid: NDArray[np.int64]) -> NDArray[np.float64]:
     return np.where((index >= 0) & (grid <= steps[-1]), means[np.maximum(index, 0)], np.nan)
 
 
-def mean_curve(runs: Sequence[Run]) -> MeanCurve:
+def mean_curve(runs: Sequence[Run]) -> _MeanCurve:
     """Return the mean, standard error and number of seeds on the union of the runs' evaluation steps."""
     curves = [run.curve for run in runs if run.curve.decisions]
     grid = np.array(sorted({step for curve in curves for step in curve.decisions}), dtype=np.int64)
@@ -208,7 +207,7 @@ def mean_curve(runs: Sequence[Run]) -> MeanCurve:
             [np.mean([line[g] for line, own in zip(lines, present, strict=True) if own[g]]) for g in range(len(grid))]
         )
 
-    return MeanCurve(
+    return _MeanCurve(
         decisions=grid,
         frames=unit("frames"),
         updates=unit("updates"),
@@ -232,7 +231,7 @@ def styles(columns: Sequence[Column]) -> dict[Column, tuple[str, str]]:
     """Return the color and dash pattern of each column. Dashes distinguish columns with the same color."""
     found: dict[Column, tuple[str, str]] = {}
     for column in columns:
-        hues = (color(column.method), *PALETTE)
+        hues = (color(column.method), *_PALETTE)
         looks = ((hue, dashes) for own in (hues[:1], hues[1:]) for dashes in _DASHES for hue in own)
         taken = set(found.values())
         found[column] = next((look for look in looks if look not in taken), (hues[0], ""))

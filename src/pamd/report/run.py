@@ -11,12 +11,12 @@ import numpy as np
 
 from pamd.errors import RunError
 from pamd.report.config import canonical, method_name, parse_config, task_name
-from pamd.runs import RunRecord, Unreadable, find_runs, read_record
+from pamd.runs import Unreadable, find_runs, read_record
 from pamd.runs.files import printable
 from pamd.runs.identity import tree_identity
 from pamd.runs.logs import Row
 
-__all__ = ["Curve", "Found", "Run", "load_run", "load_runs", "read_runs", "run_of"]
+__all__ = ["Curve", "Found", "Run", "load_run", "load_runs", "read_runs"]
 
 
 @dataclass(frozen=True)
@@ -150,12 +150,8 @@ def read_runs(paths: Sequence[Path]) -> Found:
 
 
 def load_run(path: Path) -> Run:
-    """Load the run in `path`, finished or not."""
-    return run_of(read_record(path))
-
-
-def run_of(record: RunRecord) -> Run:
-    """Return the run of a record. Raises RunError if its config is not that of a run."""
+    """Load the run in `path`, finished or not. Raises RunError if it cannot be read."""
+    record = read_record(path)
     config = parse_config(record.config, str(record.path / "config.json"))
     curve = _curve(record.path, config, record.evaluations, record.timing)
     status = record.status

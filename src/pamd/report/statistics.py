@@ -40,7 +40,7 @@ __all__ = [
 Values = NDArray[np.float64]
 Scores = Sequence[Values]
 """[tasks][..., seeds]"""
-RESAMPLES = 2000
+_RESAMPLES = 2000
 
 
 @dataclass(frozen=True)
@@ -126,7 +126,7 @@ def bootstrap(
     *samples: Scores,
     rng: np.random.Generator,
     level: float = 0.95,
-    times: int = RESAMPLES,
+    times: int = _RESAMPLES,
 ) -> tuple[Values, Values]:
     """Return the percentile interval (low, high) of `statistic(*samples)` by a stratified bootstrap.
 

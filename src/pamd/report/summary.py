@@ -18,9 +18,9 @@ from pamd.report.statistics import Effect, Scores, holm, pooled_effect
 from pamd.table import counted
 from pamd.version import __version__
 
-__all__ = ["LEVEL", "Finding", "about", "findings"]
+__all__ = ["Finding", "about", "findings"]
 
-LEVEL = 0.05
+_LEVEL = 0.05
 """A corrected p value below this level counts as a difference."""
 
 
@@ -41,7 +41,7 @@ class Finding:
 
     @property
     def decided(self) -> bool:
-        return self.corrected < LEVEL
+        return self.corrected < _LEVEL
 
     @property
     def headline(self) -> str:
@@ -136,7 +136,7 @@ def _how_sure(found: Sequence[Finding]) -> str:
         return "Unknown: a single seed has no spread, so no difference can be established."
     words = (
         "Brackets: 95% interval of the mean difference (Student's t over paired seeds, averaged over tasks)."
-        f" p: corrected for {counted(len(found), 'pair')} (Holm); below {LEVEL:g} it counts as a difference."
+        f" p: corrected for {counted(len(found), 'pair')} (Holm); below {_LEVEL:g} it counts as a difference."
     )
     if not all(one.decided for one in found):
         words += (

@@ -15,7 +15,7 @@ from pamd.table import Table
 
 __all__ = ["dimension_section", "section"]
 
-FITS = 0.05
+_FITS = 0.05
 """A relative residual below this counts as a fit: more than 95% of the metric's variance is explained."""
 
 Cell = dict[str, Any]
@@ -61,7 +61,7 @@ def _dimensions(cells: list[Cell]) -> Table:
             rows.append(row)
     names = [f"{mdp} {metric}" for mdp, metric in tables]
     columns = ["distance", "table", *names, *(f"{name}, held out" for name in names)]
-    return Table("dimensions", f"Smallest dimension with a relative residual below {FITS:.0%}", columns, rows)
+    return Table("dimensions", f"Smallest dimension with a relative residual below {_FITS:.0%}", columns, rows)
 
 
 def _by_dimension(cells: list[Cell]) -> Table:
@@ -100,7 +100,7 @@ def _where(cells: list[Cell], **fields: Any) -> list[Cell]:
 
 def _smallest(cells: list[Cell], measure: str) -> str:
     for d in sorted({c["latent_dim"] for c in cells}):
-        if np.mean([c[measure] for c in cells if c["latent_dim"] == d]) < FITS:
+        if np.mean([c[measure] for c in cells if c["latent_dim"] == d]) < _FITS:
             return str(d)
     return "none"
 
@@ -128,7 +128,7 @@ def _figure(cells: list[Cell], measure: str, label: str) -> Any:
                     [d for d, _ in points], means, color=color(distance), marker="o", markersize=4, linewidth=1.8,
                     label=distance if first else None,
                 )  # fmt: skip
-            axes.axhline(FITS, color="0.35", linestyle=":", linewidth=1.2)
+            axes.axhline(_FITS, color="0.35", linestyle=":", linewidth=1.2)
             axes.set_xscale("log", base=2)
             axes.set_yscale("log")
             axes.set_xticks(dimensions, [str(d) for d in dimensions])

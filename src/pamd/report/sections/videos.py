@@ -17,11 +17,11 @@ from pamd.report.statistics import Estimate
 from pamd.runs import files
 from pamd.table import counted
 
-__all__ = ["PAGE_BYTES", "VIDEO_BYTES", "videos"]
+__all__ = ["VIDEO_BYTES", "videos"]
 
 VIDEO_BYTES = 1_000_000
 """Larger videos are linked instead of embedded."""
-PAGE_BYTES = 20_000_000
+_PAGE_BYTES = 20_000_000
 """The maximum total size of embedded videos in bytes. Further videos are linked."""
 
 
@@ -107,7 +107,7 @@ def _value(score: float) -> Estimate:
 
 def _allowance() -> Callable[[int], bool]:
     """Return a function that decides whether a video of a given size may be embedded, and counts the embedded bytes."""
-    left = PAGE_BYTES
+    left = _PAGE_BYTES
 
     def fits(size: int) -> bool:
         nonlocal left
