@@ -1,0 +1,69 @@
+"""The plan of the geometry study: its runs build, pairs share their seeds, and the search picks a weight."""
+
+from __future__ import annotations
+
+import collections
+import json
+from pathlib import Path
+
+import pytest
+from studies.geometry import plan
+from studies.geometry.__main__ import main
+from studies.geometry.search import choose_weights, last_return
+
+from pamd.errors import RunError
+from pamd.training.config import run_name
+
+
+@pytest.fixture(autouse=True)
+def weights(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Weights of every searched comparator, whether or not the search has run."""
+    path = tmp_path / "weights.json"
+    path.write_text(json.dumps(dict.fromkeys(plan.SEARCHED, 0.25)))
+    monkeypatch.setattr(plan, "WEIGHTS", path)
+
+
+@pytest.mark.parametrize(("stage", "count"), [("search", 112), ("primary", 280), ("exploration", 280), ("pixels", 60)])
+def test_a_stage_has_the_runs_of_the_plan_and_no_run_twice(stage: str, count: int) -> None:
+    planned = plan.runs(stage)
+    assert len(planned) == count
+    assert len({run_name(one.config) for one in planned}) == count
+
+
+def test_every_arm_of_a_primary_test_has_ten_seeds_of_four_tasks() -> None:
+    seeds = collections.defaultdict(set)
+    for label, config in plan.runs("primary"):
+        seeds[label, config.env.task].add(config.seed)
+    assert {label for label, _ in seeds} == set(plan.PRIMARY)
+    assert len(seeds) == 4 * len(plan.PRIMARY)
+    assert all(found == set(range(10)) for found in seeds.values())
+
+
+def test_the_search_uses_no_task_of_the_tests() -> None:
+    assert not plan.SEARCH_TASKS.keys() & plan.TASKS.keys()
+    assert not set(plan.SEARCH_SEEDS) & set(range(10))
+
+
+def test_arms_differ_only_in_what_their_name_says() -> None:
+    (pamd,) = (c for name, c in plan.runs("primary") if name == "pamd" and c.seed == 0 and "cheetah" in c.env.task)
+    (norm,) = (c for name, c in plan.runs("primary") if name == "l2-unit" and c.seed == 0 and "cheetah" in c.env.task)
+    assert pamd.learner == norm.learner
+    assert pamd.env == norm.env
+    assert pamd.method.without("metric").terms == norm.method.without("metric").terms
+    assert pamd.method.metric is not None
+    assert norm.method.metric is not None
+    assert (pamd.method.metric.distance.name, norm.method.metric.distance.name) == ("pamd", "l2-unit")
+    assert pamd.method.metric.operator == norm.method.metric.operator
+
+
+def test_a_missing_search_is_named(tmp_path: Path) -> None:
+    assert last_return([[0.0], [1.0, 3.0], [4.0]]) == 3.0
+    empty = tmp_path / "runs"
+    empty.mkdir()
+    with pytest.raises(RunError):
+        choose_weights([empty])
+
+
+def test_wrong_stages_get_the_nearest_name(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["run", "--stage", "primry"]) == 2
+    assert "Did you mean 'primary'?" in capsys.readouterr().err
