@@ -131,8 +131,8 @@ class _Passes(BatchLatents):
         self._z: Tensor | None = None
 
     def once(self, name: str, compute: Callable[[], Any]) -> Any:
-        """Return the result of `compute`. The operator's own draws are kept, everything else is computed again."""
-        return super().once(name, compute) if name == "next state" else compute()
+        """Return the result of `compute`, which is computed again for every loss."""
+        return compute()
 
     def features(self, of: Observation = "obs", *, gradient: bool = False) -> Tensor:
         with torch.no_grad():

@@ -7,6 +7,7 @@ return 20, its distance must correlate with differences of value, and it must no
 
 from __future__ import annotations
 
+import functools
 import json
 from collections.abc import Callable
 from pathlib import Path
@@ -150,7 +151,8 @@ def test_a_broken_update_does_not(method: str, term: str, tmp_path: Path, monkey
     """A sign flipped, or the gradient let through the metric target: each fails what the test above asks."""
     if term == "attached target":
         monkeypatch.setattr(Operator, "target", Operator.target.__wrapped__)  # type: ignore[attr-defined]
-        monkeypatch.setattr(MetricInputs, "_predict_next", attached_prediction)
+        monkeypatch.setattr(MetricInputs, "_next", functools.cached_property(attached_prediction))
+        MetricInputs.__dict__["_next"].__set_name__(MetricInputs, "_next")
         # The meters would stumble over it at once. The question here is whether the update suffers.
         monkeypatch.setattr(loop, "read_meters", lambda *_, **__: {"effective_rank": 9.0})
     else:

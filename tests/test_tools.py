@@ -57,5 +57,5 @@ def test_one_update_can_be_read_as_one_path(method: str, schedule: str) -> None:
     assert found.deepest[0].name == found.value[0].name == "Agent.update"
     assert "._value" in found.value[-1].name
     assert len(found.files) <= 21
-    assert len(found.deepest) <= 22
-    assert len(found.value) <= 12
+    assert len(found.deepest) <= 16
+    assert len(found.value) <= 11

@@ -27,7 +27,7 @@ __all__ = [
     "nearest",
 ]
 
-_MOST_LISTED = 15
+_MOST_LISTED = 24
 """The maximum number of names that an error lists in full. Nobody reads a longer list."""
 _FEW = 8
 

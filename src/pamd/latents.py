@@ -87,32 +87,35 @@ class BatchLatents:
 
     def features(self, of: Observation = "obs", *, gradient: bool = False) -> Tensor:
         """Return the features [B, F] of the online encoder's trunk. A pass with gradient serves those without, too."""
-        traced = _Key("features", of, gradient=True)
-        if gradient or traced in self._stored:
-            features: Tensor = self._once(traced, lambda: self.encoder.trunk(self._input(of, "online")))
-            return features if gradient else features.detach()
-        with torch.no_grad():
-            features = self._once(_Key("features", of), lambda: self.encoder.trunk(self._input(of, "online")))
+        key = _Key("features", of, gradient=gradient)
+        if not gradient and key._replace(gradient=True) in self._stored:
+            return self.features(of, gradient=True).detach()
+        if key not in self._stored:
+            with torch.set_grad_enabled(gradient and torch.is_grad_enabled()):
+                self._stored[key] = self.encoder.trunk(self._input(of, "online"))
+        features: Tensor = self._stored[key]
         return features
 
     def latent(self, of: Observation = "obs", copy: Copy = "online", *, gradient: bool = False) -> Tensor:
         """Return the latents [B, d] of observations under a copy of the encoder. Only `z` has a gradient."""
-        if (of, copy) == ("obs", "online"):
-            # The losses train this pass, so it always has a gradient. Those who need none read it detached.
-            z: Tensor = self._once(
-                _Key("latent", of, gradient=True), lambda: self.encoder.head(self.features(gradient=True))
-            )
-            return z if gradient else z.detach()
-        with torch.no_grad():
-            if copy == "online":
-                z = self._once(_Key("latent", of), lambda: self.encoder.head(self.features(of)))
-            else:
-                z = self._once(_Key("latent", of, copy), lambda: self.copies[copy](self._input(of, copy)))
-        return z
+        # The losses train the pass of `z`, so it always has a gradient. Those who need none read it detached.
+        trained = (of, copy) == ("obs", "online")
+        key = _Key("latent", of, copy, gradient=trained)
+        if key not in self._stored:
+            with torch.set_grad_enabled(trained and torch.is_grad_enabled()):
+                if copy == "online":
+                    self._stored[key] = self.encoder.head(self.features(of, gradient=trained))
+                else:
+                    self._stored[key] = self.copies[copy](self._input(of, copy))
+        z: Tensor = self._stored[key]
+        return z.detach() if trained and not gradient else z
 
     def once(self, name: str, compute: Callable[[], T]) -> T:
         """Return `compute()`, which depends on the online latents. It runs only once until the weights change."""
-        result: T = self._once(_Key(name), compute)
+        key = _Key(name)
+        if key not in self._stored:
+            self._stored[key] = compute()
+        result: T = self._stored[key]
         return result
 
     def given(self, name: str) -> Tensor | None:
@@ -124,7 +127,9 @@ class BatchLatents:
         if self._source is not None:
             return self._source(of, copy)
         key = _Key("prepared", of, copy="any")
-        prepared: Tensor = self._once(key, lambda: self.encoder.prepare(self._observation(of)))
+        if key not in self._stored:
+            self._stored[key] = self.encoder.prepare(self._observation(of))
+        prepared: Tensor = self._stored[key]
         return prepared
 
     def _observation(self, of: Observation) -> Tensor:
@@ -136,8 +141,3 @@ class BatchLatents:
             assert batch.window is not None
             return batch.window.obs
         return batch.obs if of == "obs" else batch.next_obs
-
-    def _once(self, key: _Key, compute: Callable[[], Any]) -> Any:
-        if key not in self._stored:
-            self._stored[key] = compute()
-        return self._stored[key]

@@ -229,7 +229,10 @@ class Representation(nn.Module):
     def losses_of(self, latents: BatchLatents, terms: Iterable[str] | None = None) -> Losses:
         """Return the weighted losses of the named terms (default: all) on the latents of a batch, in their order."""
         chosen = self.terms.keys() if terms is None else terms
-        return Losses({name: self._term(name).loss(latents, latents.batch) for name in chosen})
+        losses = {}
+        for name in chosen:
+            losses[name] = self._term(name).loss(latents, latents.batch)
+        return Losses(losses)
 
     def _term(self, name: str) -> Term[Any]:
         term: Term[Any] = self.terms[name]  # type: ignore[assignment]

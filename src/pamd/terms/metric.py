@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 from dataclasses import field
 from typing import Any, ClassVar, Literal, NamedTuple, cast
 
@@ -230,23 +231,22 @@ class MetricInputs:
     def next_sample_other(self) -> Tensor | None:
         return self._next.other_sample
 
-    @property
+    @functools.cached_property
     def _next(self) -> _NextState:
-        return self.latents.once("next state", self._predict_next)
-
-    @torch.no_grad()
-    def _predict_next(self) -> _NextState:
+        """The next state, drawn once. All operators draw the sample, so that they use the same random numbers."""
         latents, generator = self.latents, self.latents.generator
         transition: Transition = latents.terms["transition"]
-        if self._copy == "online":
-            with torch.enable_grad():  # the transition loss shares this prediction
-                chosen = transition.prediction(latents).member(generator)
+        if self._copy == "online":  # the transition loss shares this prediction, with its gradient
+            chosen = transition.prediction(latents).member(generator)
         else:
-            chosen = transition.predict_by_one(latents, self.z_target, latents.batch.action)
-        sample = chosen.sample(generator).detach()
-        other = chosen.sample(generator).detach() if "next_sample_other" in self._operator.needs else None
-        std = None if chosen.log_std is None else chosen.log_std[0].exp().detach()
-        return _NextState(chosen.mean[0].detach(), std, sample, other)
+            with torch.no_grad():
+                z = latents.latent("obs", self._copy)
+                chosen = transition.predict_by_one(latents, z, latents.batch.action)
+        with torch.no_grad():
+            sample = chosen.sample(generator)
+            other = chosen.sample(generator).detach() if "next_sample_other" in self._operator.needs else None
+            std = None if chosen.log_std is None else chosen.log_std[0].exp().detach()
+        return _NextState(chosen.mean[0].detach(), std, sample.detach(), other)
 
     @property
     def reward_std(self) -> Tensor:
