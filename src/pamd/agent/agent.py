@@ -67,8 +67,8 @@ def parameter_groups(config: AgentConfig, parts: Parts) -> dict[str, list[dict[s
     if config.schedule == "sequential":
         first = representation.method.terms_in("critic")
         second = representation.method.terms_in("representation")
-    critic = {"params": list(learner.critic_parameters()), "weight_decay": 0.0}
-    groups = {"critic": [*representation.parameter_groups(first), critic]}
+    critic, *others = representation.parameter_groups(first)  # the first group has the encoder, without weight decay
+    groups = {"critic": [{**critic, "params": [*critic["params"], *learner.critic_parameters()]}, *others]}
     if second:
         groups["representation"] = representation.parameter_groups(second)
     if isolated is not None:
