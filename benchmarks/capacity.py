@@ -16,8 +16,8 @@ from pamd.errors import ResourceError
 from pamd.measure import milliseconds
 from pamd.replay import Replay, available_disk
 from pamd.table import Table
-from pamd.training.clock import Stopwatch
 from pamd.training.loop import decide, learn
+from pamd.training.process import Stopwatch
 
 __all__ = ["measure"]
 

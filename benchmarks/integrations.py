@@ -62,9 +62,9 @@ class Frames(gymnasium.Env[NDArray[np.uint8], Any]):
 
 
 def measure(options: Options) -> Table:
-    from pamd.integrations.sb3.version import require_sb3
+    from pamd.integrations.requirements import require_library
 
-    require_sb3()
+    require_library("this benchmark", "stable-baselines3", (2, 9), "sb3")
     rows = [row for algorithm in RUN_STEPS for row in _rows(algorithm, options)]
     for library, updates in make_updates().items():
         seconds = interleave(updates, options.repetitions, time.process_time)

@@ -19,7 +19,7 @@ from pamd.measure import interleave, ratio, train_once
 from pamd.replay import ReplayConfig, forecast
 from pamd.table import Table
 from pamd.training import TrainConfig
-from pamd.training.clock import Stopwatch
+from pamd.training.process import Stopwatch
 
 __all__ = ["PEERS", "Convolutions", "measure", "peer"]
 
@@ -75,9 +75,9 @@ class Convolutions(nn.Module):
 
 
 def measure(options: Options) -> Table:
-    from pamd.integrations.sb3.version import require_sb3
+    from pamd.integrations.requirements import require_library
 
-    require_sb3()
+    require_library("this benchmark", "stable-baselines3", (2, 9), "sb3")
     rows = [row for name in SCALES for row in _rows(name, options)]
     notes = (
         f"{TASK}, the same rendering, image, batch and learning rate; one update per decision; both act, render, step,"

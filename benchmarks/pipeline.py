@@ -9,7 +9,7 @@ from typing import Any
 from benchmarks.common import TASK, Options, make_session
 from pamd.measure import train_once
 from pamd.table import Table
-from pamd.training.clock import Stopwatch
+from pamd.training.process import Stopwatch
 
 __all__ = ["measure"]
 

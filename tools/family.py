@@ -12,7 +12,7 @@ import matplotlib.pyplot as plt
 from matplotlib.axes import Axes
 from matplotlib.patches import FancyBboxPatch
 
-from pamd.methods.family import COLUMNS, family
+from pamd.methods.pipelines import COLUMNS, family
 from pamd.table import NONE
 
 DOCS = Path(__file__).parents[1] / "docs"

@@ -15,7 +15,7 @@ from pamd.cli.parser import Option, description, grouped, options
 from pamd.envs import FAMILIES
 from pamd.envs.dmc import ACTION_REPEATS, OTHER_ACTION_REPEAT
 from pamd.methods import TargetCopies
-from pamd.methods.family import family
+from pamd.methods.pipelines import family
 from pamd.scales import SCALES
 from pamd.schema import field_docs
 from pamd.table import NONE

@@ -8,8 +8,6 @@ from typing import IO
 
 from pamd.errors import ResourceError
 
-__all__ = ["append", "check_directory", "open_file", "read", "replace", "sync", "sync_directory", "write"]
-
 
 def check_directory(path: Path, what: str) -> None:
     """Raise ResourceError unless the directory `path` is writable, or can be created."""

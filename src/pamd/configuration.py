@@ -35,8 +35,6 @@ from pamd.schema import build, record, to_tree
 from pamd.settings import apply_settings
 from pamd.training.config import EvaluateUnit, Runtime, TrainConfig
 
-__all__ = ["RunOptions", "configure", "split_name"]
-
 _RELEASED_SAC: dict[Side, dict[str, Any]] = {
     "dbc": {
         "first_updates": 1000,

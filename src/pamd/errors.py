@@ -5,28 +5,6 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterable
 
-__all__ = [
-    "CheckpointError",
-    "ClipError",
-    "ConfigError",
-    "DivergenceError",
-    "DtypeError",
-    "HubError",
-    "MDPError",
-    "NoRunsError",
-    "PamdError",
-    "PluginWarning",
-    "RenderError",
-    "ReplayError",
-    "ResourceError",
-    "RunError",
-    "RunInterrupted",
-    "ShapeError",
-    "TaskError",
-    "UnknownNameError",
-    "nearest",
-]
-
 _MOST_LISTED = 24
 """The maximum number of names that an error lists in full. Nobody reads a longer list."""
 _FEW = 8

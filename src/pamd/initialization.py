@@ -6,8 +6,6 @@ from typing import Literal
 
 from torch import Tensor, nn
 
-__all__ = ["Initialization", "initialize", "initialize_uniform"]
-
 Initialization = Literal["orthogonal", "pytorch"]
 """Orthogonal weights and zero biases, or PyTorch's default initialization of a layer."""
 

@@ -16,8 +16,6 @@ from torch import Tensor
 
 from pamd.types import Batch
 
-__all__ = ["BatchLatents", "Copy", "Observation"]
-
 Copy = Literal["online", "ema", "periodic"]
 """A copy of the encoder: the trained one, its exponential moving average, or its periodic copy."""
 Observation = Literal["obs", "next_obs", "return_obs", "window_obs"]

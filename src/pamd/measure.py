@@ -29,28 +29,11 @@ from pamd.distances import Distance
 from pamd.runs import RunDirectory
 from pamd.settings import override
 from pamd.table import Table
-from pamd.training.clock import Stopwatch
 from pamd.training.config import TrainConfig
 from pamd.training.loop import decide, learn
-from pamd.training.process import torch_threads
+from pamd.training.process import Stopwatch, torch_threads
 from pamd.training.session import Session
 from pamd.types import Batch
-
-__all__ = [
-    "Ratio",
-    "count_operations",
-    "head_update",
-    "interleave",
-    "learning_session",
-    "machine",
-    "make_agent",
-    "make_batch",
-    "measured_text",
-    "milliseconds",
-    "ratio",
-    "train_once",
-    "write_measured",
-]
 
 _TASK, _ACTIONS = "cheetah_run", 6
 _RANDOM = 150

@@ -13,8 +13,6 @@ from torch import Tensor, nn
 from pamd.errors import CheckpointError
 from pamd.types import Loss
 
-__all__ = ["adam", "ema_update", "load_optimizer", "optimizer_step", "target_copy"]
-
 _Network = TypeVar("_Network", bound=nn.Module)
 
 

@@ -15,8 +15,6 @@ from typing import Generic, TypeVar
 from pamd.errors import ConfigError, PluginWarning, UnknownNameError, nearest
 from pamd.schema import explained
 
-__all__ = ["Registry"]
-
 _T = TypeVar("_T")
 
 _NAME = re.compile(r"[\w.-]+")

@@ -10,8 +10,6 @@ import numpy as np
 import torch
 from torch import Tensor
 
-__all__ = ["fitting_state", "normal_like", "one_of", "seeded"]
-
 _OFFSET_STEP = 4
 """The offset of a CUDA generator changes in multiples of this."""
 _STATE_BYTES = (16, 5056)

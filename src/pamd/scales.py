@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-__all__ = ["SCALES"]
-
 _SMALL_SHIFT = {"name": "random-shift", "options": {"pixels": 1}}
 
 SCALES: dict[str, dict[str, Any]] = {

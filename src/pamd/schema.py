@@ -26,29 +26,6 @@ from pamd.errors import ConfigError, UnknownNameError
 if TYPE_CHECKING:
     import pydantic
 
-__all__ = [
-    "Count",
-    "Discount",
-    "Fraction",
-    "Index",
-    "NonNegative",
-    "Part",
-    "Positive",
-    "build",
-    "check_values",
-    "differences",
-    "explained",
-    "field_docs",
-    "field_types",
-    "flatten",
-    "from_json",
-    "record",
-    "records_in",
-    "to_json",
-    "to_tree",
-    "tree_differences",
-]
-
 _C = TypeVar("_C")
 _ClassT = TypeVar("_ClassT", bound=type[Any])
 

@@ -12,8 +12,6 @@ from typing import Any, NamedTuple, TypeVar
 from pamd.errors import ConfigError, UnknownNameError
 from pamd.schema import Part, build, field_types, records_in, to_tree
 
-__all__ = ["RENAMED", "apply_settings", "override", "rename_old_keys"]
-
 _C = TypeVar("_C")
 
 RENAMED: dict[str, dict[str, str]] = {

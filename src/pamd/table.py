@@ -11,8 +11,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-__all__ = ["NONE", "Quantity", "Table", "Value", "counted"]
-
 NONE = "—"
 """The text of a missing value."""
 

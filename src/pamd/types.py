@@ -16,8 +16,6 @@ from torch import Tensor
 from pamd.errors import DtypeError, ShapeError
 from pamd.schema import explained
 
-__all__ = ["Batch", "Latents", "Loss", "Measurement", "NStep", "OperatorInputs", "Pairs", "Window", "one_per_row"]
-
 
 @explained
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pamd.ranks import rank_correlation
+from pamd.diagnostics.base import rank_correlation
 from pamd.report.comparison import Comparison
 from pamd.report.figures import color, page_style, plain, save_figure
 from pamd.report.statistics import Estimate

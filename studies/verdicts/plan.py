@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from pamd.experiments.base import Arm, Experiment, arms
-from pamd.experiments.budgets import BISIMULATION, INDEPENDENT
+from pamd.experiments.paper import BISIMULATION, INDEPENDENT
 
 __all__ = ["CLAIMS", "DEFAULT_RUNGS", "EXACT", "EXACT_DISTANCES", "EXPERIMENTS", "RUNGS", "Claim", "Pair"]
 

@@ -136,7 +136,7 @@ def pretend(patch: pytest.MonkeyPatch) -> None:
     def autocast(device_type: str, *args: Any, **kwargs: Any) -> Any:
         return contextlib.nullcontext()
 
-    patch.setattr("pamd.agent.agent.seeded", generator)
+    patch.setattr("pamd.agent.seeded", generator)
     patch.setattr(torch, "autocast", autocast)
     optimizer = importlib.import_module("torch.optim.optimizer")
     patch.setattr(optimizer, "_get_fused_kernels_supported_devices", lambda: ["cpu", "meta"])

@@ -15,7 +15,7 @@ import pamd
 from pamd import exact
 from pamd.diagnostics import absorption_ratio, denoising_factor, geometry_of, match
 from pamd.diagnostics.absorption import Curve, absorption
-from pamd.diagnostics.base import Ledger
+from pamd.diagnostics.base import Ledger, rank_correlation
 from pamd.diagnostics.exact import _metric_of, _relative_residual, distortion
 from pamd.diagnostics.geometry import _condition_number, _off_diagonal_share, _pair_variation, _spectrum, anisotropy
 from pamd.diagnostics.latents import _classical_mds, _nearest_rows, _overlap, _pca, _standardized_l2
@@ -23,7 +23,6 @@ from pamd.diagnostics.matching import parameters
 from pamd.distances.pamd import QuadraticForm
 from pamd.distances.quadratic import Form, QuadraticConfig
 from pamd.errors import ConfigError, ShapeError
-from pamd.ranks import rank_correlation
 from pamd.representation.meters import entropy_rank
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import importlib.metadata
 from typing import Any
 
@@ -17,7 +18,6 @@ from tests.integrations.pictures import METHOD, Pictures, TinyCNN, make, options
 import pamd
 from pamd.errors import ConfigError, UnknownNameError
 from pamd.integrations.sb3 import with_metric
-from pamd.integrations.sb3.version import require_sb3
 
 
 class Blank(gymnasium.Env[Any, Any]):
@@ -133,7 +133,7 @@ def test_a_library_that_is_too_old_or_missing(version: str | None, said: str, mo
 
     monkeypatch.setattr(importlib.metadata, "version", found)
     with pytest.raises(ConfigError, match=rf"requires stable-baselines3 >= 2.9.*{said}"):
-        require_sb3()
+        importlib.reload(pamd.integrations.sb3)
 
 
 def test_the_options_of_a_model_are_those_of_its_class() -> None:

@@ -170,7 +170,10 @@ def test_old_names_of_settings_still_work_and_say_so() -> None:
         ),
         (("metric.distance.hidden=wide",), "distance 'pamd': hidden must be a whole number of at least 1, got 'wide'"),
         ("metric.distance.hidden=64", "settings must be a list such as ['metric.distance.hidden=64']"),
-        (("transition.members=many",), "term 'transition': members must be a whole number of at least 1, got 'many'"),
+        (
+            ("transition.members=many",),
+            "term 'transition': members must be a whole number of at least 1 and at most 1000, got 'many'",
+        ),
         (("fidelity=released",), "pass fidelity='released'"),
     ],
 )

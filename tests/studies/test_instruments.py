@@ -10,7 +10,7 @@ import pytest
 from studies.verdicts.instruments import INSTRUMENTS, instrument_figure, instrument_table, measure
 from tests.report.runs import write_run
 
-from pamd.ranks import rank_correlation
+from pamd.diagnostics.base import rank_correlation
 from pamd.report.comparison import Comparison, compare
 from pamd.report.run import load_runs
 from pamd.report.statistics import Estimate

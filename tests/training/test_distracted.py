@@ -65,7 +65,7 @@ def videos(tmp_path: Path) -> Path:
 @pytest.mark.parametrize(
     ("owner", "function", "call"),
     [
-        ("pamd.agent.agent:Agent", "act", 25),
+        ("pamd.agent:Agent", "act", 25),
         pytest.param("pamd.runs.logs:Logs", "offsets", 4, marks=pytest.mark.slow),
     ],
 )

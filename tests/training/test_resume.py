@@ -97,7 +97,7 @@ setattr(owner, name, deadly)
         ("pamd.replay.files:Manifest", "save", 4),
         ("pamd.atomic_io", "write", 17),
         pytest.param("pamd.atomic_io", "sync_directory", 9, marks=pytest.mark.slow),
-        pytest.param("pamd.agent.agent:Agent", "act", 25, marks=pytest.mark.slow),
+        pytest.param("pamd.agent:Agent", "act", 25, marks=pytest.mark.slow),
         ("pamd.runs.logs:Logs", "write", 9),
         pytest.param("pamd.runs.logs:Logs", "state", 4, marks=pytest.mark.slow),
     ],

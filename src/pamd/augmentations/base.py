@@ -11,8 +11,6 @@ from torch import Tensor
 from pamd.registry import Registry
 from pamd.schema import record
 
-__all__ = ["AUGMENTATIONS", "Augmentation", "NoAugmentation", "NoAugmentationConfig"]
-
 _ConfigT = TypeVar("_ConfigT")
 
 

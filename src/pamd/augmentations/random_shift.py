@@ -9,8 +9,6 @@ from pamd.augmentations.base import AUGMENTATIONS, Augmentation
 from pamd.errors import DtypeError, ShapeError
 from pamd.schema import Count, record
 
-__all__ = ["RandomShift", "RandomShiftConfig"]
-
 
 @record
 class RandomShiftConfig:

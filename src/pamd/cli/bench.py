@@ -17,8 +17,6 @@ from pamd.errors import ConfigError
 from pamd.settings import override
 from pamd.training.config import Runtime, TrainConfig
 
-__all__ = ["GROUPS", "MOVED", "bench"]
-
 _BENCHMARKS = (
     *("update", "head", "replay", "render", "distractors", "pipeline", "capacity", "learning", "encoders", "peers"),
     "integrations",
@@ -81,8 +79,7 @@ def _measure(config: TrainConfig, seconds: float) -> dict[str, Any]:
 
     from pamd.measure import learning_session, machine, train_once
     from pamd.replay import forecast
-    from pamd.training.clock import Stopwatch
-    from pamd.training.process import default_threads
+    from pamd.training.process import Stopwatch, default_threads
     from pamd.training.session import replay_plan
 
     threads = config.runtime.threads or default_threads(config.env)

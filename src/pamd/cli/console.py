@@ -23,8 +23,6 @@ if TYPE_CHECKING:
     from pamd.training.config import TrainConfig
     from pamd.training.session import Session
 
-__all__ = ["Display", "Steps", "prepare_clips", "prepare_env_clips", "print_text"]
-
 _NAMES = 5
 """The number of clips that are named."""
 

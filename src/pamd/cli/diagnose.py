@@ -18,8 +18,6 @@ from pamd.errors import RunInterrupted
 from pamd.report import diagnostics as drawings
 from pamd.training.process import available_threads
 
-__all__ = ["diagnose"]
-
 
 def _command(name: str, compute: Callable[..., Any]) -> Callable[..., None]:
     """Return the command of a diagnostic. Its options are those in the `Args` section of the docstring.

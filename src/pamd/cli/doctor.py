@@ -12,9 +12,6 @@ from rich.console import Console
 from pamd.atomic_io import check_directory
 from pamd.errors import ResourceError
 
-__all__ = ["doctor"]
-
-
 _Line = Callable[[bool, str, str], None]
 
 

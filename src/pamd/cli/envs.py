@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     from pamd.envs import EnvConfig
     from pamd.envs.config import Split
 
-__all__ = ["envs"]
-
 _VIDEO_SIZE = 252
 _COLUMNS = 8
 

@@ -9,8 +9,6 @@ from typing import Annotated
 from pamd.cli.parser import Metavar
 from pamd.errors import ConfigError
 
-__all__ = ["export"]
-
 
 def export(
     run: Path,

@@ -15,8 +15,6 @@ from pamd.cli.parser import Metavar
 from pamd.errors import ConfigError
 from pamd.schema import flatten
 
-__all__ = ["show"]
-
 _WIDE = 110
 """The terminal width that the table of methods requires."""
 
@@ -58,7 +56,7 @@ def show(
     if table:
         if what != "methods" or diff is not None:
             raise ConfigError("--table shows methods; it cannot be combined with --diff or another list")
-        from pamd.methods.family import family
+        from pamd.methods.pipelines import family
 
         console.print(family(fidelity, every=all).text(), highlight=False, soft_wrap=True, markup=False)
     elif diff is not None:

@@ -15,8 +15,6 @@ from pamd.cli.parser import bind, description, parser
 from pamd.errors import ConfigError, PamdError, RunInterrupted, UnknownNameError
 from pamd.version import __version__
 
-__all__ = ["main"]
-
 _FIRST = (
     ("pamd train cartpole_swingup --scale cpu", "train an agent from pixels into runs/"),
     ("pamd eval runs/RUN", "evaluate it and record a video"),

@@ -11,8 +11,6 @@ from pamd.runs import files
 from pamd.runs.campaigns import FILES, write_campaign
 from pamd.table import counted
 
-__all__ = ["pack"]
-
 
 def pack(runs: list[Path], /, *, out: Path) -> None:
     """Write runs to one Parquet file, which `pamd report` reads like a directory of runs.

@@ -22,8 +22,6 @@ from typing import Any, Literal, NoReturn
 from pamd.errors import ConfigError, UnknownNameError, nearest
 from pamd.schema import field_docs
 
-__all__ = ["Metavar", "Option", "Without", "bind", "description", "grouped", "options", "parser"]
-
 _RENAMED = {
     "root": "runs",
     "output": "out",

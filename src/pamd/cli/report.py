@@ -12,8 +12,6 @@ from pamd.report.comparison import compare_found
 from pamd.report.run import read_runs
 from pamd.runs.files import printable
 
-__all__ = ["report"]
-
 
 def report(
     runs: list[Path],

@@ -24,8 +24,6 @@ from pamd.runs import read_progress
 from pamd.sweep import Job
 from pamd.training.process import available_threads
 
-__all__ = ["reproduce", "write_artifact"]
-
 
 def reproduce(
     name: str,

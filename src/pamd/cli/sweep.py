@@ -32,8 +32,6 @@ from pamd.training.session import device_of
 if TYPE_CHECKING:
     from pamd.training import TrainConfig
 
-__all__ = ["GROUPS", "Board", "Execution", "duration", "plan_jobs", "print_plan", "print_summary", "run_jobs", "sweep"]
-
 _REFRESH, _LINES = 1.0, 60.0
 _ROWS = 40
 """The maximum number of rows in the live table. Further runs are only counted."""

@@ -17,8 +17,6 @@ from pamd.settings import override
 from pamd.table import counted
 from pamd.training.config import Runtime, TrainConfig, read_config
 
-__all__ = ["GROUPS", "RUN_GROUPS", "Settings", "build_config", "evaluate", "resume", "train"]
-
 Settings = Annotated[tuple[str, ...], Metavar("KEY=VALUE")]
 
 RUN_GROUPS = {

@@ -7,8 +7,6 @@ from pathlib import Path
 
 from pamd.errors import RunError
 
-__all__ = ["verify"]
-
 
 def verify(runs: list[Path], /) -> int:
     """Check all files of runs: config, versions, checkpoints, replay, logs, status, temporary files and links.

@@ -8,8 +8,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
-__all__ = ["Absorption", "Curve", "absorption", "absorption_ratio"]
-
 _TAIL = 0.1
 """The end of a curve is the mean of its last tenth, because single points are noisy."""
 

@@ -15,13 +15,12 @@ from pathlib import Path
 from typing import Any, ClassVar, Protocol, TypeVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from pamd import atomic_io
 from pamd.errors import ConfigError
 from pamd.registry import Registry
 from pamd.schema import tree_differences
-
-__all__ = ["DIAGNOSTICS", "Ledger", "Progress", "Result", "diagnostic", "quiet", "save"]
 
 Progress = Callable[[str, int, int], None]
 """Called with the name of the task, the finished steps and the total."""
@@ -141,3 +140,18 @@ def _whole_rows(path: Path) -> list[dict[str, Any]]:
                 f"{path}, line {number} is damaged ({error}); fix that line, or remove the file"
             ) from None
     return rows
+
+
+def rank_correlation(x: NDArray[np.float64], y: NDArray[np.float64]) -> float:
+    """Return Spearman's rank correlation with averaged ties; 0 if one side is constant. x, y: [P]."""
+    ranks = [_ranks(np.asarray(side, dtype=np.float64)) for side in (x, y)]
+    a, b = (rank - rank.mean() for rank in ranks)
+    scale = np.sqrt((a @ a) * (b @ b))
+    return float(a @ b / scale) if scale > 0 else 0.0
+
+
+def _ranks(x: NDArray[np.float64]) -> NDArray[np.float64]:
+    _, inverse, counts = np.unique(x, return_inverse=True, return_counts=True)
+    last = np.cumsum(counts)
+    shared: NDArray[np.float64] = (last - (counts - 1) / 2)[inverse]
+    return shared

@@ -19,16 +19,13 @@ from torch import Tensor
 from torch.func import functional_call, stack_module_state, vmap
 
 from pamd import exact as truth
-from pamd.diagnostics.base import Ledger, Progress, diagnostic, quiet
+from pamd.diagnostics.base import Ledger, Progress, diagnostic, quiet, rank_correlation
 from pamd.diagnostics.exact import START, Space, quotient, space_of
 from pamd.diagnostics.matching import Head, match
 from pamd.distances import DISTANCES
 from pamd.errors import ConfigError
 from pamd.exact import FiniteMDP
 from pamd.exact.mdp import Array
-from pamd.ranks import rank_correlation
-
-__all__ = ["Dimension", "Need", "dimension"]
 
 _DIMENSIONS = (1, 2, 3, 4, 6, 8)
 _PLANS = {

@@ -20,15 +20,12 @@ from numpy.typing import NDArray
 from torch.nn import functional as F
 
 from pamd import exact as truth
-from pamd.diagnostics.base import Ledger, Progress, diagnostic, quiet
+from pamd.diagnostics.base import Ledger, Progress, diagnostic, quiet, rank_correlation
 from pamd.diagnostics.matching import Head, match
 from pamd.distances import DISTANCES, Distance
 from pamd.errors import ConfigError
 from pamd.exact import FiniteMDP
 from pamd.exact.mdp import Array
-from pamd.ranks import rank_correlation
-
-__all__ = ["START", "Cell", "Exact", "Space", "exact", "quotient", "space_of"]
 
 _DISTANCES = ("l2", "cosine", "mico", "diagonal", "adaptive-diagonal", "pamd", "mlp")
 _DIMENSIONS = (2, 4, 8, 16, 32)

@@ -21,8 +21,6 @@ from pamd.exact.mdp import Array
 from pamd.representation.meters import entropy_rank
 from pamd.training import Trained, load
 
-__all__ = ["Geometry", "geometry", "geometry_of"]
-
 _ACTIVE = 0.01
 """A guard (an epsilon or the ridge) is active if it exceeds this share of the guarded value."""
 

@@ -11,16 +11,13 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from pamd.diagnostics.base import Progress, diagnostic, quiet
+from pamd.diagnostics.base import Progress, diagnostic, quiet, rank_correlation
 from pamd.diagnostics.states import States, play
 from pamd.distances import Distance, distance
 from pamd.errors import ConfigError, ShapeError
 from pamd.exact.mdp import Array
-from pamd.ranks import rank_correlation
 from pamd.representation.meters import denoising_factor
 from pamd.training import Trained, load
-
-__all__ = ["LatentReport", "latents"]
 
 _SecondView = Callable[[NDArray[np.uint8]], NDArray[np.uint8]]
 """Maps observations [N, k*C, H, W] to the same states with another background."""

@@ -11,8 +11,6 @@ import torch
 
 from pamd.distances import DISTANCES, Distance, distance
 
-__all__ = ["Head", "match", "parameters"]
-
 
 @dataclass(frozen=True)
 class Head:

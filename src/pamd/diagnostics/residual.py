@@ -31,8 +31,6 @@ from pamd.schema import Count, Discount, Fraction, Positive, record
 from pamd.training import load
 from pamd.types import Latents, Pairs
 
-__all__ = ["ENCODERS", "Curve", "Residual", "ResidualSettings", "residual"]
-
 ENCODERS = ("frozen", "trainable")
 
 

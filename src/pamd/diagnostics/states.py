@@ -17,8 +17,6 @@ from pamd.envs.distractors.task import Distracted
 from pamd.errors import ConfigError
 from pamd.training import Trained
 
-__all__ = ["States", "play"]
-
 _SPLITS: tuple[Split, ...] = ("train", "unseen")
 _SEED_OFFSET = 2_000_003
 """An offset added to a run's seed, so that the episodes differ from those of training and evaluation."""

@@ -17,8 +17,6 @@ from pamd.errors import ConfigError, ReplayError, RunError, ShapeError
 from pamd.replay import Replay, ReplayConfig
 from pamd.types import Latents
 
-__all__ = ["Drawn", "Encode", "Rewards", "Transitions", "choose", "collect", "open_replay", "reward_scale"]
-
 Drawn = Literal["first", "newest", "spread"]
 """The first transitions of a replay, the newest ones, or a random sample."""
 

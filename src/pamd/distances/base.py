@@ -16,8 +16,6 @@ from pamd.registry import Registry
 from pamd.schema import record
 from pamd.types import Measurement, Pairs
 
-__all__ = ["DISTANCES", "Distance", "NoOptions", "Properties"]
-
 _ConfigT = TypeVar("_ConfigT")
 
 _CHUNK_FLOATS = 16 * 2**20

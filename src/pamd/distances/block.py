@@ -15,8 +15,6 @@ from pamd.distances.quadratic import Form, PairConditionedConfig
 from pamd.errors import ConfigError
 from pamd.schema import Count, record
 
-__all__ = ["BlockConfig", "PamdBlock"]
-
 _USUAL_BLOCK = 10
 
 

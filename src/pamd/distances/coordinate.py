@@ -7,8 +7,6 @@ from torch.nn import functional as F
 
 from pamd.distances.base import DISTANCES, Distance, NoOptions, Properties
 
-__all__ = ["Coordinate"]
-
 
 @DISTANCES.register("coordinate")
 class Coordinate(Distance[NoOptions]):

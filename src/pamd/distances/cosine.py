@@ -8,8 +8,6 @@ from torch.nn import functional as F
 from pamd.distances.base import DISTANCES, Distance, Properties
 from pamd.schema import record
 
-__all__ = ["Cosine", "CosineConfig"]
-
 
 @record
 class CosineConfig:

@@ -10,8 +10,6 @@ from pamd.distances.pairwise import both_orders, pair_network, rehu
 from pamd.distances.pamd import QuadraticForm
 from pamd.distances.quadratic import Form, PairConditionedConfig, QuadraticConfig
 
-__all__ = ["AdaptiveDiagonal", "Diagonal"]
-
 
 @DISTANCES.register("diagonal")
 class Diagonal(QuadraticForm[QuadraticConfig]):

@@ -12,8 +12,6 @@ from pamd.distances.quadratic import Form, PairConditionedConfig
 from pamd.errors import ConfigError
 from pamd.schema import Count, record
 
-__all__ = ["LowRankConfig", "PamdLowRank"]
-
 
 @record
 class LowRankConfig(PairConditionedConfig):

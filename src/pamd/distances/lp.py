@@ -13,8 +13,6 @@ from torch.linalg import vector_norm
 
 from pamd.distances.base import DISTANCES, Distance, NoOptions, Properties
 
-__all__ = ["L1", "L2", "L1Mean", "L2Unit"]
-
 
 @DISTANCES.register("l1")
 class L1(Distance[NoOptions]):

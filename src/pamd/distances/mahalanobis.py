@@ -10,8 +10,6 @@ from pamd.distances.packed import packed_size
 from pamd.distances.pamd import QuadraticForm, cholesky_factor, diagonal_of_packed
 from pamd.distances.quadratic import Form, QuadraticConfig
 
-__all__ = ["Mahalanobis"]
-
 
 @DISTANCES.register("mahalanobis")
 class Mahalanobis(QuadraticForm[QuadraticConfig]):

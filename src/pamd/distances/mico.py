@@ -11,8 +11,6 @@ from torch.nn import functional as F
 from pamd.distances.base import DISTANCES, Distance, Properties
 from pamd.schema import Positive, record
 
-__all__ = ["Mico", "MicoConfig"]
-
 
 @record
 class MicoConfig:

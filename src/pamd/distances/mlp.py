@@ -9,8 +9,6 @@ from pamd.distances.base import DISTANCES, Distance, Properties
 from pamd.distances.pairwise import pair_network
 from pamd.schema import Count, record
 
-__all__ = ["Mlp", "MlpConfig"]
-
 
 @record
 class MlpConfig:

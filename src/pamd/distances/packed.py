@@ -26,8 +26,6 @@ import torch
 from torch import Tensor
 from torch.autograd import forward_ad
 
-__all__ = ["floats_per_pair", "packed_form", "packed_size"]
-
 _Plain = Callable[..., tuple[Tensor, Tensor, Tensor]]
 
 _BLOCK_FLOATS = 2**19

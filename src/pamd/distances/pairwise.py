@@ -5,8 +5,6 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-__all__ = ["at_least_float32", "both_orders", "in_both_orders", "pair_network", "rehu"]
-
 
 def pair_network(latent_dim: int, hidden: int, outputs: int, frozen: bool = False) -> nn.Sequential:
     """Build the network 2d -> h -> h -> outputs with ReLU and PyTorch's default init. Layers 0, 2 and 4 are linear.

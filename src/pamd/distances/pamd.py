@@ -22,17 +22,6 @@ from pamd.distances.packed import floats_per_pair, packed_form, packed_size
 from pamd.distances.pairwise import at_least_float32, both_orders, in_both_orders, pair_network, rehu
 from pamd.distances.quadratic import PRESETS, Form, PairConditionedConfig, QuadraticConfig
 
-__all__ = [
-    "Pamd",
-    "QuadraticForm",
-    "cholesky_factor",
-    "diagonal_of_packed",
-    "predicted_factors",
-    "predicted_form",
-    "symmetrize",
-    "triangular_form",
-]
-
 _QuadraticT = TypeVar("_QuadraticT", bound=QuadraticConfig)
 
 

@@ -10,8 +10,6 @@ from torch import Tensor
 from pamd.errors import ConfigError
 from pamd.schema import Count, NonNegative, Positive, record
 
-__all__ = ["PRESETS", "Form", "PairConditionedConfig", "QuadraticConfig"]
-
 
 @record(what="a quadratic-form distance")
 class QuadraticConfig:

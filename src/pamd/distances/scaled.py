@@ -13,8 +13,6 @@ from pamd.distances.pamd import QuadraticForm, cholesky_factor, diagonal_of_pack
 from pamd.distances.quadratic import Form, PairConditionedConfig
 from pamd.schema import record
 
-__all__ = ["PamdScaled", "ScaledConfig"]
-
 
 @record
 class ScaledConfig(PairConditionedConfig):

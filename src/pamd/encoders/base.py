@@ -9,8 +9,6 @@ from torch import Tensor, nn
 
 from pamd.registry import Registry
 
-__all__ = ["ENCODERS", "Encoder"]
-
 _ConfigT = TypeVar("_ConfigT")
 
 

@@ -14,8 +14,6 @@ from pamd.errors import ConfigError, ShapeError
 from pamd.initialization import Initialization, initialize
 from pamd.schema import Count, record
 
-__all__ = ["Conv", "ConvConfig", "ConvInput", "as_pixels"]
-
 ConvInput = Literal["frames", "differences"]
 """The input of the first layer: the color frames of a stack, or their differences."""
 

@@ -12,8 +12,6 @@ from pamd.encoders.base import ENCODERS, Encoder
 from pamd.initialization import initialize
 from pamd.schema import Count, check_values, record
 
-__all__ = ["Mlp", "MlpConfig"]
-
 
 @record
 class MlpConfig:

@@ -12,8 +12,6 @@ from typing import Any, NamedTuple
 
 from pamd.errors import RenderError, TaskError
 
-__all__ = ["BACKENDS", "Backend", "choose_backend", "import_simulator", "no_backend", "probe_backends"]
-
 BACKENDS = ("egl", "osmesa", "glfw")
 _OFFSCREEN = ("egl", "osmesa")
 

@@ -14,8 +14,6 @@ from pamd.envs.backend import import_simulator, no_backend
 from pamd.envs.task import Adjust, MaskedFrame
 from pamd.errors import ConfigError, RenderError
 
-__all__ = ["Camera"]
-
 _SKY_SHARE = 0.01
 """The minimum fraction of the image that shows sky. Below it, the floor is the background."""
 

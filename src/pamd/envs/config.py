@@ -10,20 +10,6 @@ from annotated_types import Ge, Le
 from pamd.errors import ConfigError, UnknownNameError
 from pamd.schema import Count, Index, NonNegative, build, record
 
-__all__ = [
-    "NOISES",
-    "PRESETS",
-    "ClipRef",
-    "DistractorConfig",
-    "EnvConfig",
-    "NoiseConfig",
-    "Preset",
-    "Scene",
-    "Split",
-    "distractor",
-    "noise",
-]
-
 Scene = Literal["stock", "released-dbc"]
 """The suite's own colors, or the colors of the released DBC code."""
 

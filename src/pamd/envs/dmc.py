@@ -21,8 +21,6 @@ from pamd.envs.distractors.compose import to_gray
 from pamd.envs.task import FAMILIES, Adjust, MaskedFrame, Outcome, Task, scale_action
 from pamd.errors import ConfigError, TaskError, UnknownNameError
 
-__all__ = ["ACTION_REPEATS", "DMControl", "suite_tasks", "task_names"]
-
 ACTION_REPEATS: dict[str, int] = {
     "cartpole_swingup": 4,
     "cheetah_run": 4,

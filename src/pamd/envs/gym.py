@@ -14,8 +14,6 @@ from pamd.envs.config import EnvConfig
 from pamd.envs.task import FAMILIES, Outcome, Task, scale_action
 from pamd.errors import ConfigError, RenderError, ShapeError, TaskError, UnknownNameError
 
-__all__ = ["Gymnasium", "resize"]
-
 _DISCRETE = ("ALE", "MinAtar")
 """Namespaces of games with discrete actions only. Checking the name avoids importing their packages."""
 _WITH_DQN = "discrete actions: use pamd.integrations.sb3 with DQN"

@@ -12,8 +12,6 @@ from pamd.envs.config import EnvConfig, NoiseConfig
 from pamd.envs.dmc import DMControl
 from pamd.envs.task import FAMILIES, Adjust, MaskedFrame, Outcome, Task
 
-__all__ = ["StateNoise", "States"]
-
 # Separates the random streams of the noise and the simulator.
 _NOISE = 0x5EED
 

@@ -14,22 +14,6 @@ from pamd.envs.config import EnvConfig, Scene
 from pamd.errors import ConfigError
 from pamd.registry import Registry
 
-__all__ = [
-    "FAMILIES",
-    "Adjust",
-    "MaskedFrame",
-    "Outcome",
-    "Task",
-    "default_action_repeat",
-    "default_frame_stack",
-    "least_shape",
-    "make_task",
-    "observes_states",
-    "resolve_env",
-    "scale_action",
-    "scenes",
-]
-
 
 class Outcome(NamedTuple):
     """The result of one simulator frame."""

@@ -11,8 +11,6 @@ from pamd.envs.config import EnvConfig
 from pamd.envs.task import FAMILIES, Adjust, MaskedFrame, Outcome, Task
 from pamd.errors import ConfigError, UnknownNameError
 
-__all__ = ["Toy"]
-
 SPEED = 0.1
 """Displacement per frame and axis under a full action; the plane is [-1, 1] x [-1, 1]."""
 SHARPNESS = 3.0

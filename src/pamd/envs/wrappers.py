@@ -15,8 +15,6 @@ from pamd.envs.task import Task
 from pamd.errors import ConfigError, ShapeError, TaskError
 from pamd.schema import check_values
 
-__all__ = ["Episodes", "FrameStack", "TaskEnv", "derive_seed"]
-
 _Pixels = NDArray[np.uint8]
 _Observation = NDArray[Any]
 """An image, uint8 [C, H, W], or a state, float32 [n]."""

@@ -9,8 +9,6 @@ import numpy as np
 from pamd.errors import ConfigError, MDPError, UnknownNameError
 from pamd.exact.mdp import FiniteMDP
 
-__all__ = ["MDPBuilder", "counter_example", "duplicated", "garnet", "grid_world"]
-
 
 class MDPBuilder:
     """Builds an MDP transition by transition.

@@ -15,8 +15,6 @@ from pamd.errors import ConfigError, ShapeError
 from pamd.exact.mdp import Array
 from pamd.exact.metrics import reduced
 
-__all__ = ["Covering", "covering", "covering_number", "doubling_dimension", "effective_dimension", "pseudometric"]
-
 _TOLERANCE = 1e-9
 """The tolerance relative to the diameter. Distances that differ by less are considered equal."""
 

@@ -9,8 +9,6 @@ from numpy.typing import NDArray
 
 from pamd.errors import MDPError, ShapeError
 
-__all__ = ["FiniteMDP", "check_distributions", "uniform_policy", "value"]
-
 Array = NDArray[np.float64]
 
 _TOLERANCE = 1e-9

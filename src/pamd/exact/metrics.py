@@ -9,32 +9,6 @@ import numpy as np
 from pamd.errors import ConfigError, PamdError, ShapeError, UnknownNameError
 from pamd.exact.mdp import Array, FiniteMDP, check_distributions, uniform_policy
 
-__all__ = [
-    "METRICS",
-    "action_value",
-    "advantage_gap",
-    "bisimulation",
-    "bisimulation_operator",
-    "expected_gap",
-    "fixed_point",
-    "kernel",
-    "kernel_distance",
-    "kernel_operator",
-    "metric",
-    "mico",
-    "mico_operator",
-    "n_step",
-    "n_step_operator",
-    "policy_bisimulation",
-    "policy_bisimulation_operator",
-    "reduced",
-    "state_action",
-    "state_action_operator",
-    "value_difference_operator",
-    "value_gap",
-    "wasserstein",
-]
-
 _Operator = Callable[[Array], Array]
 
 

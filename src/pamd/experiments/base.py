@@ -14,8 +14,6 @@ from pamd.table import Table
 if TYPE_CHECKING:
     from pamd.training.config import TrainConfig
 
-__all__ = ["EXPERIMENTS", "SCALES", "Arm", "Experiment", "Fidelity", "Labeled", "Setting", "add", "arms"]
-
 Fidelity = Literal["paper", "released"]
 
 

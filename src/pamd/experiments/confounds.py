@@ -7,8 +7,6 @@ from __future__ import annotations
 
 from pamd.experiments.base import Arm, Experiment, add
 
-__all__ = ["EXPERIMENT"]
-
 _TASK, _DECISIONS = "cheetah_run", 1_000_000
 _ALL_PAIRS = ("method.metric.pairing=all",)
 _SMALL_REWARD = ("method.metric.operator.options.c_R=1-gamma",)

@@ -8,9 +8,7 @@ from typing import Any
 
 from pamd.errors import ConfigError
 from pamd.experiments.base import Experiment, add, arms
-from pamd.experiments.budgets import WALKER_WALK
-
-__all__ = ["EXPERIMENT", "RESIDUAL", "residual"]
+from pamd.experiments.paper import WALKER_WALK
 
 RESIDUAL: dict[str, dict[str, Any]] = {
     "paper": {"preset": "paper"},

@@ -7,8 +7,6 @@ from typing import Any
 from pamd.experiments.base import Experiment, add
 from pamd.table import Table
 
-__all__ = ["EXPERIMENT", "check"]
-
 DIMENSION = 50
 PAIRS = {"paper": 100_000, "cpu": 20_000, "smoke": 500}
 _SPREADS = (1e-3, 1.0, 1e2)

@@ -5,8 +5,6 @@ from __future__ import annotations
 from pamd.experiments.base import Experiment, add
 from pamd.table import Table
 
-__all__ = ["EXPERIMENT", "count"]
-
 _STATED = {"pamd": 193_915, "mlp": 194_041}
 DIMENSION = 50
 

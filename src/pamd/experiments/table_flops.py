@@ -9,8 +9,6 @@ from pamd.experiments.base import Experiment, add
 from pamd.published import load
 from pamd.table import Table
 
-__all__ = ["EXPERIMENT", "count"]
-
 BATCH, DIMENSION = 128, 50
 _PASSES = 4
 """The paper counts the encoder and PAMD's branch four times per update."""

@@ -11,8 +11,6 @@ from pamd.experiments.base import SCALES, Experiment, add
 from pamd.published import load
 from pamd.table import Table
 
-__all__ = ["EXPERIMENT", "measure"]
-
 TASK, DIMENSIONS = "cheetah_run", (50, 200)
 DECISIONS = 100_000
 """The number of decisions in the paper's runs: its total time times its decisions per second."""

@@ -18,8 +18,6 @@ from pamd.representation import LatentEncoder
 from pamd.schema import Count, Discount, Part, Positive, record
 from pamd.types import Batch, Loss
 
-__all__ = ["LEARNERS", "AugmentationPart", "Learner", "LearnerConfig", "LearnerPart", "Step"]
-
 
 @record
 class AugmentationPart(Part):

@@ -18,8 +18,6 @@ from pamd.rng import normal_like
 from pamd.schema import Count, Fraction, NonNegative, Positive, record
 from pamd.types import Batch, Loss
 
-__all__ = ["DrqV2", "DrqV2Config"]
-
 
 def _random_shift() -> AugmentationPart:
     return AugmentationPart("random-shift")

@@ -15,17 +15,6 @@ from pamd.representation.encoder import Normalize
 from pamd.rng import normal_like
 from pamd.types import Batch, Loss
 
-__all__ = [
-    "Critic",
-    "LogProb",
-    "PolicyNetwork",
-    "Sampled",
-    "bootstrapped",
-    "critic_loss",
-    "perceptron",
-    "squashed_gaussian",
-]
-
 LogProb = Literal["exact", "released"]
 """The log-probability of a squashed action: exact, or with log(relu(1 - a^2) + 1e-6), which cannot fall below -13.8."""
 

@@ -15,8 +15,6 @@ from pamd.representation import LatentEncoder
 from pamd.schema import Count, Discount, Fraction, Index, Positive, record
 from pamd.types import Batch, Loss
 
-__all__ = ["Sac", "SacConfig"]
-
 
 @record
 class SacConfig(LearnerConfig):

@@ -13,8 +13,6 @@ from pamd.operators.base import OperatorConfig
 from pamd.schema import Count, Fraction, Index, NonNegative, Positive, record
 from pamd.terms import DistancePart, MetricConfig, OperatorPart, Term, TermPart, TermStep
 
-__all__ = ["BallRadius", "LatentSpace", "Method", "TargetCopies"]
-
 LatentSpace = Literal["layernorm", "tanh", "sphere", "ball", "free"]
 """LayerNorm; LayerNorm then tanh; the unit sphere; a ball large enough for the targets; no normalization."""
 

@@ -15,8 +15,6 @@ from pamd.registry import Registry
 from pamd.schema import Discount, NonNegative, record
 from pamd.types import Latents, Pairs
 
-__all__ = ["OPERATORS", "Operator", "OperatorConfig", "gap"]
-
 
 @record(what="operator")
 class OperatorConfig:

@@ -11,8 +11,6 @@ from pamd.operators.base import OPERATORS, Operator, OperatorConfig
 from pamd.schema import record
 from pamd.types import Latents, Pairs
 
-__all__ = ["Kernel", "KernelConfig"]
-
 
 @record
 class KernelConfig(OperatorConfig):

@@ -12,8 +12,6 @@ from pamd.operators.base import OPERATORS, Operator, OperatorConfig, gap
 from pamd.schema import Count, record
 from pamd.types import Latents, Pairs
 
-__all__ = ["NStepConfig", "NStepOperator"]
-
 
 @record
 class NStepConfig(OperatorConfig):

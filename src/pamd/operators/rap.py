@@ -13,8 +13,6 @@ from pamd.errors import ShapeError
 from pamd.operators.base import OPERATORS, Operator, OperatorConfig
 from pamd.types import Latents, Pairs
 
-__all__ = ["Rap"]
-
 
 @OPERATORS.register("rap")
 class Rap(Operator[OperatorConfig]):

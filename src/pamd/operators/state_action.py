@@ -11,8 +11,6 @@ from pamd.operators.base import OPERATORS, Operator, OperatorConfig, gap
 from pamd.schema import Count, record
 from pamd.types import Latents, Pairs
 
-__all__ = ["StateAction", "StateActionConfig"]
-
 
 @record
 class StateActionConfig(OperatorConfig):

@@ -12,8 +12,6 @@ from pamd.operators.base import OPERATORS, Operator, OperatorConfig, gap
 from pamd.schema import record
 from pamd.types import Latents, Pairs
 
-__all__ = ["Advantage", "Value", "ValueConfig"]
-
 
 @record
 class ValueConfig(OperatorConfig):

@@ -24,20 +24,6 @@ from pamd.replay.layout import DTYPES, Column, Layout
 from pamd.replay.resources import check_resources, layout_forecast
 from pamd.schema import Count, Index, build, check_values, record, to_json
 
-__all__ = [
-    "MANIFEST",
-    "Manifest",
-    "Piece",
-    "State",
-    "check",
-    "convert_os_errors",
-    "create",
-    "grow",
-    "read",
-    "split_at",
-    "write",
-]
-
 _C = TypeVar("_C")
 
 MANIFEST = "replay.json"

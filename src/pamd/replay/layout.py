@@ -9,18 +9,6 @@ from typing import Literal, NamedTuple, get_args
 from pamd.errors import ConfigError
 from pamd.schema import Count, Index, record
 
-__all__ = [
-    "CHECK",
-    "DTYPES",
-    "MINIMUM_MARGIN",
-    "STORAGES",
-    "Column",
-    "FrameDtype",
-    "Layout",
-    "ReplayConfig",
-    "StorageName",
-]
-
 FrameDtype = Literal["uint8", "float32"]
 StorageName = Literal["memory", "mmap"]
 STORAGES: tuple[StorageName, ...] = get_args(StorageName)

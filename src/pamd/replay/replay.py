@@ -29,8 +29,6 @@ if TYPE_CHECKING:
     from pamd.replay.sample import Buffers
     from pamd.types import Batch
 
-__all__ = ["Replay"]
-
 _LARGEST_FLOAT32 = float(np.finfo(np.float32).max)
 
 

@@ -11,16 +11,6 @@ from typing import cast
 from pamd.errors import ResourceError
 from pamd.replay.layout import DTYPES, FrameDtype, Layout, ReplayConfig
 
-__all__ = [
-    "Forecast",
-    "available_disk",
-    "available_memory",
-    "check_resources",
-    "disk_taken",
-    "forecast",
-    "layout_forecast",
-]
-
 _PROC = Path("/proc")
 _CGROUPS = Path("/sys/fs/cgroup")
 

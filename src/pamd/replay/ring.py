@@ -21,8 +21,6 @@ from numpy.typing import NDArray
 
 from pamd.errors import ReplayError
 
-__all__ = ["Counters", "Ring"]
-
 Counters = NDArray[np.int64]
 
 # Below this fraction of usable transitions (many tiny episodes), listing them all is faster than rejection sampling.

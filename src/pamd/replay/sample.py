@@ -11,8 +11,6 @@ from pamd.replay.ring import Counters, Ring
 from pamd.replay.storage import Storage
 from pamd.types import Batch, NStep, Window
 
-__all__ = ["Buffers"]
-
 
 class Buffers:
     """The memory of one batch of B transitions; `fill` overwrites it."""

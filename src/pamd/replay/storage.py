@@ -26,8 +26,6 @@ from pamd.replay import files
 from pamd.replay.layout import CHECK, Layout
 from pamd.replay.ring import Counters
 
-__all__ = ["BLOCK", "Frame", "Storage"]
-
 Frame = NDArray[Any]
 """An array of uint8 or float32, as defined by the layout."""
 

@@ -24,20 +24,6 @@ from pamd.report.statistics import Mean, Scores
 from pamd.runs import Unreadable
 from pamd.schema import flatten
 
-__all__ = [
-    "Cell",
-    "Column",
-    "Comparison",
-    "Setting",
-    "common",
-    "compare",
-    "compare_found",
-    "normalized",
-    "pairs",
-    "scored_columns",
-    "short",
-]
-
 _SHOWN = 3
 
 

@@ -10,8 +10,6 @@ from pamd.errors import RunError
 from pamd.runs.files import printable
 from pamd.runs.identity import check_layout, method_label, tree_identity
 
-__all__ = ["canonical", "column_record", "has_noise", "method_name", "parse_config", "setting_record", "task_name"]
-
 _FIELDS: dict[str, type] = {
     "seed": int, "decisions": int, "scale": str, "env": dict, "env.task": str, "env.action_repeat": int,
     "learner": dict, "learner.name": str, "method": dict, "method.name": str, "method.fidelity": str,

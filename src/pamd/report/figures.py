@@ -24,22 +24,6 @@ from pamd.report.run import Curve, Run
 from pamd.report.statistics import bootstrap, mean_and_error, performance_profile
 from pamd.table import counted
 
-__all__ = [
-    "align",
-    "color",
-    "curves",
-    "dark",
-    "draw_cell",
-    "learning_curves",
-    "legend_handles",
-    "mean_curve",
-    "page_style",
-    "plain",
-    "profiles",
-    "save_figure",
-    "styles",
-]
-
 # Six colors of Okabe and Ito's color-blind safe palette and two of Paul Tol's. Black is reserved for text.
 _PALETTE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00", "#882255", "#999933")
 NAMED = {

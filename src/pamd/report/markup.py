@@ -12,8 +12,6 @@ from pamd.report.figures import PNG_DPI
 from pamd.report.run import Run
 from pamd.runs.files import printable
 
-__all__ = ["anchor", "escaped", "figure", "file_name", "inline", "note", "picture"]
-
 _LONGEST = 120
 """The maximum length of a file name without suffix."""
 

@@ -27,8 +27,6 @@ from pamd.report.summary import about
 from pamd.runs.files import printable
 from pamd.version import __version__
 
-__all__ = ["build", "page_text", "write"]
-
 
 def build(
     runs: Sequence[Path],

@@ -16,8 +16,6 @@ from pamd.runs.files import printable
 from pamd.runs.identity import tree_identity
 from pamd.runs.logs import Row
 
-__all__ = ["Curve", "Found", "Run", "load_run", "load_runs", "read_runs"]
-
 
 @dataclass(frozen=True)
 class Curve:

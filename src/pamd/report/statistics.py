@@ -18,25 +18,6 @@ from numpy.typing import NDArray
 
 from pamd.table import NONE, Quantity
 
-__all__ = [
-    "Effect",
-    "Estimate",
-    "Mean",
-    "bootstrap",
-    "estimate",
-    "holm",
-    "iqm",
-    "mean_and_error",
-    "optimality_gap",
-    "paired_difference",
-    "performance_profile",
-    "pooled_effect",
-    "probability_of_improvement",
-    "seeds_needed",
-    "student_quantile",
-    "student_tail",
-]
-
 Values = NDArray[np.float64]
 Scores = Sequence[Values]
 """[tasks][..., seeds]"""

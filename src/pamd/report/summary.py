@@ -18,8 +18,6 @@ from pamd.report.statistics import Effect, Scores, holm, pooled_effect
 from pamd.table import counted
 from pamd.version import __version__
 
-__all__ = ["Finding", "about", "findings"]
-
 _LEVEL = 0.05
 """A corrected p value below this level counts as a difference."""
 

@@ -23,19 +23,6 @@ from pamd.report.statistics import (
 )
 from pamd.table import Quantity, Table, Value
 
-__all__ = [
-    "aggregates",
-    "compared_table",
-    "differences",
-    "improvement",
-    "matching",
-    "place",
-    "published_table",
-    "records",
-    "returns",
-    "summary",
-]
-
 _PLACES = {
     "fig:arch": "Figure 1",
     "fig:result1": "Figure 2",

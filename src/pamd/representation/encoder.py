@@ -14,8 +14,6 @@ from pamd.encoders import Encoder
 from pamd.errors import ConfigError, ShapeError
 from pamd.methods import LatentSpace, Method
 
-__all__ = ["Ball", "LatentEncoder", "Normalize"]
-
 SMALLEST = 1.0
 """The smallest radius computed from rewards. Latents must be able to differ even if all rewards so far are equal."""
 

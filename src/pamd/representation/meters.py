@@ -20,8 +20,6 @@ from pamd.representation.representation import Representation
 from pamd.terms.metric import Metric, MetricInputs, make_pairs, metric_loss
 from pamd.types import OperatorInputs, Pairs
 
-__all__ = ["denoising_factor", "denoising_factors", "effective_rank", "entropy_rank", "read_meters", "warnings"]
-
 PROBE_STEPS = 20
 """Number of Adam steps of the head alone on one batch."""
 COLLAPSED_RANK = 2.0

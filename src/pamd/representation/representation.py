@@ -26,8 +26,6 @@ from pamd.terms import Term
 from pamd.terms.metric import Metric
 from pamd.types import Batch, Loss, OperatorInputs
 
-__all__ = ["Losses", "Representation"]
-
 
 @dataclass(frozen=True)
 class Losses(Mapping[str, Loss]):

@@ -17,8 +17,6 @@ from typing import Any
 from pamd import atomic_io
 from pamd.errors import PamdError, RunError
 
-__all__ = ["FILES", "campaign_runs", "is_packed", "read_packed", "write_campaign"]
-
 FILES = (
     "config.json",
     "status.json",

@@ -22,8 +22,6 @@ from pamd.runs import files
 from pamd.runs.logs import LOGS
 from pamd.runs.status import Budget
 
-__all__ = ["KEPT", "Counters", "list_checkpoints", "read_counters", "read_state", "read_tensors", "write_checkpoint"]
-
 KEPT = 2
 _TENSORS, _STATE, _COMPLETE = "tensors.safetensors", "state.json", "complete.json"
 

@@ -16,8 +16,6 @@ from pamd.runs.checkpoints import list_checkpoints
 from pamd.runs.identity import check_layout
 from pamd.runs.status import Budget, read_status, write_status, write_text
 
-__all__ = ["WEIGHTS", "RunDirectory", "is_export", "read_config_tree"]
-
 WEIGHTS = "model.safetensors"
 """The weights of an export. Model hubs expect this name, and run directories do not contain it."""
 

@@ -13,19 +13,6 @@ from typing import Any
 from pamd.errors import RunError
 from pamd.runs.campaigns import is_packed, read_packed
 
-__all__ = [
-    "is_inside",
-    "links",
-    "names_in",
-    "parse_json",
-    "printable",
-    "read",
-    "read_json",
-    "refuse_linked_directories",
-    "remove_temporary",
-    "temporaries",
-]
-
 _DEEPEST = 32
 """The maximum nesting depth in a file of a run. It is more than twice the depth that a run writes."""
 

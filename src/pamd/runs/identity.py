@@ -12,17 +12,6 @@ from typing import Any
 from pamd.errors import CheckpointError, RunError
 from pamd.schema import tree_differences
 
-__all__ = [
-    "LAYOUT",
-    "check_layout",
-    "identity_digest",
-    "method_label",
-    "name_digest",
-    "refuse_edits",
-    "run_name",
-    "tree_identity",
-]
-
 LAYOUT = 3
 """The version of the layout of run directories. A directory of another layout is rejected."""
 

@@ -18,21 +18,6 @@ from pamd import atomic_io
 from pamd.errors import ResourceError, RunError
 from pamd.runs import files
 
-__all__ = [
-    "LOGS",
-    "Log",
-    "Logs",
-    "Mirror",
-    "Row",
-    "convert_errors",
-    "damaged_rows",
-    "newest_row",
-    "read_evaluations",
-    "read_log",
-    "read_timing",
-    "split_log",
-]
-
 LOGS = ("train", "eval", "timing")
 
 Row = dict[str, Any]

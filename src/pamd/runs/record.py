@@ -16,8 +16,6 @@ from pamd.runs.logs import Row, read_evaluations, read_timing
 from pamd.runs.status import Status, read_status
 from pamd.runs.versions import read_versions
 
-__all__ = ["RunRecord", "Unreadable", "find_runs", "read_record"]
-
 _DEEPEST = 4
 """The maximum depth of the search for run directories."""
 

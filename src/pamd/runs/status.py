@@ -14,8 +14,6 @@ from pamd.errors import ResourceError
 from pamd.runs import files
 from pamd.runs.logs import newest_row
 
-__all__ = ["STATES", "Budget", "Progress", "Status", "read_progress", "read_status", "write_status", "write_text"]
-
 STATES = ("running", "finished", "interrupted", "failed")
 
 _LATEST = 253402300800

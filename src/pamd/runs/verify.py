@@ -17,8 +17,6 @@ from pamd.runs.logs import LOGS, damaged_rows, split_log
 from pamd.runs.status import STATES, Budget, Status, read_status
 from pamd.runs.versions import read_versions, versions
 
-__all__ = ["Finding", "verify_run"]
-
 _ROWS = 10
 """The maximum number of damaged rows that a finding lists."""
 

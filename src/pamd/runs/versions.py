@@ -14,8 +14,6 @@ from pamd.runs import files
 from pamd.runs.status import write_text
 from pamd.version import __version__
 
-__all__ = ["read_versions", "versions", "write_versions"]
-
 _PACKAGES = ("torch", "numpy", "gymnasium", "mujoco", "dm_control", "av")
 
 

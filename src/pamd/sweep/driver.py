@@ -17,8 +17,6 @@ from pamd.runs import read_progress
 from pamd.sweep.backends import Backend
 from pamd.sweep.job import Job, Outcome
 
-__all__ = ["Board", "Sweep", "Tracked"]
-
 State = Literal["waiting", "running", "finished", "failed", "interrupted"]
 _PAUSE = 0.1
 

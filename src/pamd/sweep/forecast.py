@@ -19,8 +19,6 @@ from pamd.table import counted
 from pamd.training import TrainConfig
 from pamd.training.session import replay_plan
 
-__all__ = ["ACTIONS", "PROCESS", "RATES", "Plan", "plan"]
-
 RATES = {
     ("paper", "sequential"): 0.72,
     ("paper", "joint"): 1.30,

@@ -15,8 +15,6 @@ from pamd.runs import RunDirectory
 from pamd.schema import from_json, to_json
 from pamd.training import TrainConfig, prepare, run_name, train
 
-__all__ = ["Job", "Outcome", "jobs", "run_job"]
-
 _PATIENCE = 90.0
 """Seconds to wait for a locked run. After a crash of the sweep, its workers still write their checkpoints."""
 

@@ -12,8 +12,6 @@ from pamd.registry import Registry
 from pamd.schema import Part, record
 from pamd.types import Batch, Loss
 
-__all__ = ["TERMS", "Term", "TermPart", "TermStep"]
-
 TermStep = Literal["critic", "representation"]
 """The step of the sequential schedule that minimizes a term: together with the critic's loss, or after it."""
 

@@ -24,8 +24,6 @@ from pamd.terms.state_reward import StateReward
 from pamd.terms.transition import Transition
 from pamd.types import Batch, Latents, Loss, Measurement, Pairs, Window, one_per_row
 
-__all__ = ["DistancePart", "Metric", "MetricConfig", "MetricInputs", "Objective", "OperatorPart", "metric_loss"]
-
 
 @record
 class DistancePart(Part):

@@ -16,8 +16,6 @@ from pamd.terms.base import TERMS, Term
 from pamd.terms.transition import Transition
 from pamd.types import Batch, Loss
 
-__all__ = ["Reward", "RewardConfig"]
-
 HIDDEN = 512
 
 

@@ -10,8 +10,6 @@ from pamd.terms.base import TERMS, Term
 from pamd.terms.reward import RewardConfig, reward_layers
 from pamd.types import Batch, Loss
 
-__all__ = ["StateReward"]
-
 STD_MIN, STD_MAX = 1e-4, 1.0
 
 

@@ -20,8 +20,6 @@ from pamd.schema import Count, NonNegative, record
 from pamd.terms.base import TERMS, Term
 from pamd.types import Batch, Loss
 
-__all__ = ["Prediction", "Transition", "TransitionConfig"]
-
 STD_MIN, STD_MAX = 1e-4, 10.0
 HIDDEN = 512
 _ALL = slice(None)

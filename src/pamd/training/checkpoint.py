@@ -11,8 +11,6 @@ from torch import Tensor
 from pamd.errors import CheckpointError
 from pamd.runs.checkpoints import list_checkpoints, read_state, read_tensors, write_checkpoint
 
-__all__ = ["Checkpoint", "encode", "newest", "read", "write"]
-
 
 class Checkpoint(NamedTuple):
     """The content of a checkpoint and its path."""

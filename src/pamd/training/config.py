@@ -24,8 +24,6 @@ from pamd.version import __version__
 if TYPE_CHECKING:
     from pamd.envs.distractors.split import Report
 
-__all__ = ["EvaluateUnit", "Runtime", "TrainConfig", "config_text", "prepare", "read_config", "run_name"]
-
 EvaluateUnit = Literal["decisions", "episodes"]
 
 

@@ -21,8 +21,6 @@ from pamd.representation.meters import denoising_factors
 if TYPE_CHECKING:
     from pamd.envs.wrappers import Episodes
 
-__all__ = ["EVALUATION", "evaluate", "write_video"]
-
 EVALUATION = 1_000_003
 """The number added to a run's seed for evaluation. Every evaluation and every method uses the same episodes."""
 

@@ -27,8 +27,6 @@ from pamd.training.model_card import PREVIEW, CardFacts, model_card
 from pamd.training.trained import load
 from pamd.version import __version__
 
-__all__ = ["HubClient", "check_repo", "export_run", "hub_client", "push"]
-
 _VIDEO = re.compile(r"(evaluated-)?([0-9]{9,18})\.mp4")
 _REPO_PART = r"[A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?"
 

@@ -9,13 +9,10 @@ import numpy as np
 
 from pamd.errors import DivergenceError, RunInterrupted
 from pamd.representation.meters import read_meters, warnings
-from pamd.training.clock import Stopwatch
 from pamd.training.evaluate import evaluate, write_video
-from pamd.training.process import Stop, oversubscribed
+from pamd.training.process import Stop, Stopwatch, oversubscribed
 from pamd.training.session import Session
 from pamd.types import Batch
-
-__all__ = ["Observer", "decide", "learn", "run_loop"]
 
 
 class Observer(Protocol):

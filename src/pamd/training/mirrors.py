@@ -14,8 +14,6 @@ from pamd.runs.logs import Mirror, convert_errors
 from pamd.runs.status import Budget
 from pamd.training.config import Runtime
 
-__all__ = ["mirrors"]
-
 
 def mirrors(run: Path, runtime: Runtime) -> list[Mirror]:
     """Return the mirrors that the runtime settings ask for."""

@@ -10,8 +10,6 @@ from pamd.envs import observes_states
 from pamd.runs import Budget
 from pamd.training.config import TrainConfig
 
-__all__ = ["PREVIEW", "CardFacts", "model_card"]
-
 PREVIEW = "replay.mp4"
 """The name of the video that a hub shows for a reinforcement learning model."""
 

@@ -22,8 +22,6 @@ from pamd.runs.checkpoints import KEPT, list_checkpoints
 from pamd.training.config import TrainConfig
 from pamd.training.session import device_of, replay_plan
 
-__all__ = ["Needs", "check_run", "check_weights", "run_needs"]
-
 ACTIONS = 1
 """A lower bound on the action dimension, which has little effect. Its value is known only after the task is built."""
 _THREADS_PER_CORE = 4

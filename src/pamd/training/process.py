@@ -1,4 +1,4 @@
-"""Settings of the training process: CPU threads, the memory allocator, and stop signals."""
+"""The training process: CPU threads, the memory allocator, stop signals, and the time that its parts take."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import math
 import os
 import signal
 import sys
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -15,17 +16,6 @@ from types import FrameType
 import torch
 
 from pamd.envs import EnvConfig
-
-__all__ = [
-    "Stop",
-    "available_threads",
-    "default_threads",
-    "keep_freed_memory",
-    "oversubscribed",
-    "return_freed_memory",
-    "stop_signals",
-    "torch_threads",
-]
 
 _CGROUP = Path("/sys/fs/cgroup")
 _SMALL = 48
@@ -163,3 +153,29 @@ def stop_signals() -> Iterator[Stop]:
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
+
+
+class Stopwatch:
+    """Seconds spent in named sections since the last reading."""
+
+    def __init__(self) -> None:
+        self._seconds: dict[str, float] = {}
+        self._began, self._cpu = time.perf_counter(), time.process_time()
+
+    @contextmanager
+    def section(self, name: str) -> Iterator[None]:
+        start = time.perf_counter()
+        try:
+            yield
+        finally:
+            self._seconds[name] = self._seconds.get(name, 0.0) + time.perf_counter() - start
+
+    def read(self) -> tuple[float, dict[str, float]]:
+        """Return the time since the last reading and the share of each section, and reset the watch.
+
+        The share `cpu` is the processor time of the process: 1 for each fully used core.
+        """
+        now, cpu = time.perf_counter(), time.process_time()
+        whole, seconds = now - self._began, {**self._seconds, "cpu": cpu - self._cpu}
+        self._began, self._cpu, self._seconds = now, cpu, {}
+        return whole, {name: round(spent / whole, 4) for name, spent in seconds.items()} if whole > 0 else {}

@@ -19,8 +19,6 @@ from pamd.training.preflight import check_run
 from pamd.training.process import default_threads, stop_signals, torch_threads
 from pamd.training.session import Session, replay_plan
 
-__all__ = ["SilentObserver", "resume", "train"]
-
 
 class SilentObserver:
     """Shows nothing."""

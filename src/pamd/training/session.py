@@ -23,8 +23,6 @@ from pamd.training.mirrors import mirrors
 from pamd.training.process import keep_freed_memory
 from pamd.types import Batch
 
-__all__ = ["Session", "Upload", "check_config", "device_of", "replay_plan"]
-
 
 class Session:
     """The environment, replay, agent, logs and counters of one run."""

@@ -29,8 +29,6 @@ from pamd.training.session import check_config
 if TYPE_CHECKING:
     from pamd.envs.wrappers import Episodes
 
-__all__ = ["Trained", "load"]
-
 
 @dataclass(frozen=True)
 class Trained:

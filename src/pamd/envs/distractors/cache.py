@@ -16,8 +16,6 @@ from pamd import atomic_io
 from pamd.envs.distractors.clips import Clip
 from pamd.errors import ResourceError
 
-__all__ = ["cache_directory", "cache_path", "check_room", "digest", "forecast", "open_frames", "store"]
-
 _LIMIT_BYTES = 8_000_000_000
 """The maximum size of the decoded clips of one environment. Lower `frames` or `*_clips` to stay below it."""
 

@@ -14,8 +14,6 @@ from numpy.typing import NDArray
 from pamd.envs.distractors.motion import pan_and_zoom, procedural
 from pamd.errors import ClipError
 
-__all__ = ["Clip", "Color", "Fit", "Photograph", "Procedural", "VideoFile"]
-
 Fit = Literal["crop", "squash"]
 """How a frame is made square: crop the central square, or scale the frame without keeping its aspect ratio."""
 

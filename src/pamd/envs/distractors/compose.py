@@ -5,8 +5,6 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["blue_mask", "compose", "hue_turn", "to_gray", "to_size", "turn_hue"]
-
 _Picture = NDArray[np.uint8]
 _Mask = NDArray[np.bool_]
 

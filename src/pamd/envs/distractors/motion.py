@@ -7,8 +7,6 @@ from collections.abc import Callable, Iterator
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["pan_and_zoom", "procedural"]
-
 _PERIOD = 250
 """The period of these videos in frames; they repeat without a jump."""
 

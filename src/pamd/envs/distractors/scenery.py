@@ -13,8 +13,6 @@ from numpy.typing import NDArray
 from pamd.envs.config import DistractorConfig
 from pamd.envs.distractors.compose import hue_turn, to_gray, to_size, turn_hue
 
-__all__ = ["Scenery", "View"]
-
 _Picture = NDArray[np.uint8]
 
 _STREAM = 0xBACD

@@ -21,8 +21,6 @@ from pamd.envs.distractors import cache
 from pamd.envs.distractors.clips import Clip, Color, Fit, Photograph, Procedural, VideoFile
 from pamd.errors import ClipError, ConfigError
 
-__all__ = ["ENOUGH", "Report", "find_clips", "installed_clips", "load_clips", "prepare", "procedural_clips"]
-
 _VIDEO_SUFFIXES = {".avi", ".gif", ".m4v", ".mkv", ".mov", ".mp4", ".mpeg", ".mpg", ".ogv", ".webm", ".wmv"}
 _PICTURE_SUFFIXES = {".bmp", ".jpeg", ".jpg", ".png", ".tif", ".tiff", ".webp"}
 

@@ -14,8 +14,6 @@ from pamd.envs.distractors.scenery import Scenery, View
 from pamd.envs.distractors.split import load_clips
 from pamd.envs.task import Adjust, MaskedFrame, Outcome, Task
 
-__all__ = ["Distracted"]
-
 SUITE_FRAMES = 1000
 """The length of every episode of the DMControl suite."""
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from pamd.integrations.sb3.version import require_sb3
+from pamd.integrations.requirements import require_library
 
-require_sb3()
+require_library(__name__, "stable-baselines3", (2, 9), "sb3")
 
 from pamd.integrations.sb3.algorithm import with_metric  # noqa: E402  The version is checked first.
 from pamd.integrations.sb3.metric import Metric, MetricOptions  # noqa: E402

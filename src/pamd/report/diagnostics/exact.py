@@ -13,8 +13,6 @@ from pamd.report.diagnostics.section import Picture, Section, number
 from pamd.report.figures import color, save_figure
 from pamd.table import Table
 
-__all__ = ["dimension_section", "section"]
-
 _FITS = 0.05
 """A relative residual below this counts as a fit: more than 95% of the metric's variance is explained."""
 

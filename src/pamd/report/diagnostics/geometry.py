@@ -11,8 +11,6 @@ from pamd.report.diagnostics.section import Picture, Section, number
 from pamd.report.figures import color, save_figure
 from pamd.table import Table
 
-__all__ = ["section"]
-
 
 def section(data: dict[str, Any], directory: Path) -> Section:
     """Write the figures of one run's geometry and return the section."""

@@ -11,8 +11,6 @@ from pamd.report.diagnostics.section import Picture, Section
 from pamd.report.figures import color, save_figure
 from pamd.table import Table
 
-__all__ = ["section"]
-
 _NAMES = {"l2": "l2 of the latents", "state": "simulator state"}
 
 

@@ -11,8 +11,6 @@ from pamd.report.diagnostics.section import Picture, Section, number
 from pamd.report.figures import color, save_figure
 from pamd.table import Table
 
-__all__ = ["section"]
-
 _STYLES = {"frozen": "-", "trainable": (0, (4, 1.5))}
 
 

@@ -14,8 +14,6 @@ from pamd.errors import RunError
 from pamd.runs.files import parse_json, printable
 from pamd.table import Table
 
-__all__ = ["Picture", "Section", "load", "number", "parse_section", "read_section"]
-
 
 @dataclass(frozen=True)
 class Picture:

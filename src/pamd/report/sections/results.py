@@ -11,8 +11,6 @@ from pamd.report.markup import file_name, picture
 from pamd.report.sections import Content, add
 from pamd.table import Table
 
-__all__ = ["curves", "returns", "statistics"]
-
 _ROWS = 40
 """Tables with more rows are collapsed."""
 

@@ -16,8 +16,6 @@ from pamd.report.run import Run
 from pamd.report.sections import Content, add
 from pamd.runs import files
 
-__all__ = ["diagnostics", "provenance", "unreadable"]
-
 _LISTED = 12
 """Longer lists of runs are collapsed."""
 _SVG_BYTES = 400_000

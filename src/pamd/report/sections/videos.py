@@ -17,8 +17,6 @@ from pamd.report.statistics import Estimate
 from pamd.runs import files
 from pamd.table import counted
 
-__all__ = ["VIDEO_BYTES", "videos"]
-
 VIDEO_BYTES = 1_000_000
 """Larger videos are linked instead of embedded."""
 _PAGE_BYTES = 20_000_000

@@ -17,9 +17,6 @@ from pamd import atomic_io
 from pamd.sweep.backends import BACKENDS, Backend, Resources, cores
 from pamd.sweep.job import Job, Outcome, run_job
 
-__all__ = ["Local", "work"]
-
-
 _WORKER = "import sys; from pamd.sweep.backends.local import work; work(*sys.argv[1:])"
 _PR_SET_PDEATHSIG = 1
 """From Linux's prctl.h."""

@@ -11,8 +11,6 @@ from pamd.errors import ConfigError, ResourceError
 from pamd.sweep.backends import BACKENDS, Backend, Resources, cores
 from pamd.sweep.job import Job, Outcome, run_job
 
-__all__ = ["Ray"]
-
 _ANSWER = 5.0
 """The connection timeout in seconds. Ray itself would try for minutes."""
 

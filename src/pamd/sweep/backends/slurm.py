@@ -10,8 +10,6 @@ from pamd.errors import ConfigError, ResourceError
 from pamd.sweep.backends import BACKENDS, Backend, Resources
 from pamd.sweep.job import Job, Outcome, run_job
 
-__all__ = ["Slurm"]
-
 
 class _Task:
     """Wraps `run_job` for submitit and handles the time limit."""
