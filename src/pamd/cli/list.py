@@ -76,7 +76,7 @@ def _print_methods(console: Console, fidelity: Literal["paper", "released"], eve
     table = Table(title=f"fidelity: {fidelity}", title_justify="left", box=None, pad_edge=False)
     for column in ("method", "distance", "operator", "pairs", "latents", "transition"):
         table.add_column(column, no_wrap=True)
-    named = [
+    selection = [
         *PIPELINES,
         "dbc-det+pamd",
         "dbc-unit+pamd",
@@ -84,17 +84,18 @@ def _print_methods(console: Console, fidelity: Literal["paper", "released"], eve
         "simsr+mlp",
         "dbc-det+diagonal",
         "simsr+adaptive-diagonal",
+        "dbc-det+pamd-lowrank",
     ]
-    for name in names() if every else [*named, "dbc-det+pamd-lowrank"]:
-        made = method(name, fidelity)
-        distance, operator = made.distance, made.operator
+    for name in names() if every else selection:
+        config = method(name, fidelity)
+        distance, operator, transition = config.distance, config.operator, config.term("transition")
         table.add_row(
             name,
             distance.name if distance else "-",
             operator.name if operator else "-",
-            made.metric.pairing if made.metric else "-",
-            made.latent_space,
-            transition.kind if (transition := made.term("transition")) else "-",
+            config.metric.pairing if config.metric else "-",
+            config.latent_space,
+            transition.kind if transition else "-",
         )
     console.width = max(console.width, _WIDE)  # Wrapped lines are easier to read than wrapped table cells.
     console.print(table)
@@ -106,12 +107,12 @@ def _print_difference(console: Console, pair: tuple[str, str], fidelity: Literal
     from pamd.methods import method
     from pamd.schema import differences
 
-    made = []
-    for word in pair:
-        name, _, own = word.partition("@")
-        made.append(method(name, own or fidelity))  # type: ignore[arg-type]
+    methods = []
+    for text in pair:
+        name, _, own_fidelity = text.partition("@")
+        methods.append(method(name, own_fidelity or fidelity))  # type: ignore[arg-type]
     table = Table("field", *pair)
-    for field, one, other in differences(*made):
+    for field, one, other in differences(*methods):
         table.add_row(field, _format(one), _format(other))
     console.print(table)
 
@@ -121,6 +122,7 @@ def _format(value: Any) -> str:
 
 
 def _lines(what: str) -> list[str]:
+    """Return one line per name of a kind, with a description or its options."""
     if what == "tasks":
         from pamd.envs import FAMILIES, default_action_repeat
 
@@ -129,7 +131,8 @@ def _lines(what: str) -> list[str]:
             family = FAMILIES.get(name)
             names = family.tasks() or ([name] if family.bare else [])
             tasks = [f"{task}: action repeat {default_action_repeat(task)}" for task in names]
-            lines += tasks or [f"{name}:NAME: {(inspect.getdoc(family) or '').partition(chr(10))[0]}"]
+            summary = (inspect.getdoc(family) or "").partition("\n")[0]
+            lines += tasks or [f"{name}:NAME: {summary}"]  # Some families do not know the names of their tasks.
         return lines
     if what == "distractors":
         from pamd.envs.distractors import PRESETS
@@ -151,10 +154,12 @@ def _lines(what: str) -> list[str]:
         from pamd.sweep import BACKENDS
 
         return BACKENDS.names()
+    # Every other kind is a package with a registry of the same name, e.g. DISTANCES in `pamd.distances`.
     registry: Any = getattr(importlib.import_module(f"pamd.{what}"), what.upper())
     lines = []
     for name in registry.names():
-        options = ", ".join(f"{f.name}={_default(f)}" for f in dataclasses.fields(registry.get(name).Config))
+        fields = dataclasses.fields(registry.get(name).Config)
+        options = ", ".join(f"{field.name}={_default(field)}" for field in fields)
         lines.append(f"{name}: {options or 'no options'}")
     return lines
 
@@ -165,7 +170,8 @@ def _fields(tree: dict[str, Any]) -> str:
 
 
 def _default(field: Any) -> str:
+    """Format the default of a config's field. A part, e.g. a distance, is shown by its name."""
     if field.default_factory is dataclasses.MISSING:
         return repr(field.default)
-    made = field.default_factory()
-    return str(getattr(made, "name", made))
+    default = field.default_factory()
+    return str(getattr(default, "name", default))

@@ -22,7 +22,7 @@ from pamd.report.diagnostics import draw
 from pamd.report.run import read_runs
 from pamd.runs import read_progress
 from pamd.sweep import Job
-from pamd.training.process import available_threads
+from pamd.training.process import available_threads, keep_freed_memory
 
 
 def reproduce(
@@ -57,6 +57,7 @@ def reproduce(
         plan: only print the runs and a forecast of time, memory and disk
         report_only: do not train; write the artifact from the existing run directories
     """
+    # Earlier versions had these experiments. The error says where they are now.
     if name == "verdicts" or name.startswith("verdicts-"):
         raise ConfigError(f"reproduce: {name} is a study in the repository: python -m studies.verdicts")
     selection: dict[str, Any] = {
@@ -75,20 +76,25 @@ def reproduce(
     print_text(f"{experiment.title}. It shows {experiment.shows}.")
     if not experiment.arms:
         return _compute(experiment, scale, out, plan, execution.resources.threads)
-    if decisions is None and not seeds:
+    if decisions is None and not seeds:  # Otherwise, the description of the scale is not true of these runs.
         print_text(f"scale {scale}: {SCALES[scale].what}")
-    planned, forecast = plan_jobs(experiment.runs(scale, fidelity, **selection), runs, execution)
+    jobs, forecast = plan_jobs(experiment.runs(scale, fidelity, **selection), runs, execution)
     if not report_only:
-        print_plan(planned, forecast)
+        print_plan(jobs, forecast)
     if plan:
         return 0
-    code = 0 if report_only else print_summary(run_jobs(planned, execution, forecast))
-    _write(experiment, scale, fidelity, planned, out, diagnose=not report_only and code == 0)
-    return code
+    exit_code = 0 if report_only else print_summary(run_jobs(jobs, execution, forecast))
+    _report(experiment, scale, fidelity, jobs, out, diagnose=not report_only and exit_code == 0)
+    return exit_code
 
 
-def _check(experiment: Experiment, plan: bool, report_only: bool, execution: Execution, given: Sequence[str]) -> None:
-    """Raise ConfigError if options contradict each other or the experiment. `given` names the options of the runs."""
+def _check(
+    experiment: Experiment, plan: bool, report_only: bool, execution: Execution, run_options: Sequence[str]
+) -> None:
+    """Raise ConfigError if options contradict each other or the experiment.
+
+    `run_options` names the options in use that select or change runs.
+    """
     if plan and report_only:
         raise ConfigError("reproduce: --plan cannot be combined with --report-only")
     if experiment.needs_replay and execution.discard_replay:
@@ -98,44 +104,45 @@ def _check(experiment: Experiment, plan: bool, report_only: bool, execution: Exe
         )
     if experiment.arms:
         return
-    options = [f"--{key}" for key in given] + (["--report-only"] if report_only else [])
+    options = [f"--{name}" for name in run_options] + (["--report-only"] if report_only else [])
     if options:
         raise ConfigError(
             f"reproduce: {experiment.name} is computed, not trained: it cannot be combined with {', '.join(options)}"
         )
 
 
-def _write(
-    experiment: Experiment, scale: str, fidelity: str, planned: Sequence[Job], out: Path, diagnose: bool
-) -> None:
-    """Write the artifact of the existing runs and print its table."""
-    existing = [(job.label, job.path) for job in planned if (job.path / "config.json").is_file()]
-    if not any(read_progress(path).last_return is not None for _, path in existing):
+def _report(experiment: Experiment, scale: str, fidelity: str, jobs: Sequence[Job], out: Path, diagnose: bool) -> None:
+    """Write the artifact of the existing runs and print its table. `diagnose` runs the diagnostics first."""
+    runs = [(job.label, job.path) for job in jobs if (job.path / "config.json").is_file()]
+    if not any(read_progress(path).last_return is not None for _, path in runs):
         raise NoRunsError(
-            f"no run of {experiment.name} at scale {scale} has been evaluated in {planned[0].runs}:"
+            f"no run of {experiment.name} at scale {scale} has been evaluated in {jobs[0].runs}:"
             " there is nothing to report"
         )
     if experiment.after is not None and diagnose:
-        draw(experiment.after(scale, existing))
-    about = {"fidelity": fidelity, "runs planned": len(planned)}
-    comparison = write_artifact(experiment, existing, out, scale, about)
+        draw(experiment.after(scale, runs))
+    about = {"fidelity": fidelity, "runs planned": len(jobs)}
+    comparison = write_artifact(experiment, runs, out, scale, about)
     table = tables.summary(comparison, np.random.default_rng(0))
     print_text("\n".join([table.text(), *table.notes]))
     finished = sum(run.finished for run in comparison.runs)
-    print_text(f"{finished} of {len(planned)} runs finished; {out / 'results.json'} names them")
+    print_text(f"{finished} of {len(jobs)} runs finished; {out / 'results.json'} names them")
 
 
 def write_artifact(
     experiment: Experiment, runs: Sequence[tuple[str, Path]], out: Path, scale: str, about: dict[str, Any]
 ) -> Comparison:
-    """Write a page and results.json about `runs`, [(label, run directory)]. Both show the same cells."""
+    """Write a page and results.json about `runs`, [(label, run directory)]. Both show the same cells.
+
+    `about` has further fields of results.json.
+    """
     groups: dict[str, list[Path]] = {}
     for label, path in runs:
         groups.setdefault(label, []).append(path)
     comparison = compare_found(read_runs([path for _, path in runs]), groups)
-    numbers = published.load(experiment.published) if experiment.published is not None else []
-    page.write(comparison, out, title=f"{experiment.title} ({scale} scale)", published=numbers)
-    unreadable = {one.name: one.reason for one in comparison.unreadable}
+    paper_numbers = published.load(experiment.published) if experiment.published is not None else []
+    page.write(comparison, out, title=f"{experiment.title} ({scale} scale)", published=paper_numbers)
+    unreadable = {run.name: run.reason for run in comparison.unreadable}
     rows = tables.records(comparison)
     content = {"experiment": experiment.name, "scale": scale, **about, "rows": rows, "unreadable": unreadable}
     atomic_io.replace(out / "results.json", (json.dumps(content, indent=1) + "\n").encode())
@@ -150,7 +157,6 @@ def _compute(experiment: Experiment, scale: str, out: Path, plan: bool, threads:
     import torch
 
     from pamd.measure import measured_text, write_measured
-    from pamd.training.process import keep_freed_memory
 
     threads = threads or available_threads()
     torch.set_num_threads(threads)
@@ -159,5 +165,5 @@ def _compute(experiment: Experiment, scale: str, out: Path, plan: bool, threads:
     table = experiment.compute(scale)
     print_text(measured_text(table, threads), stderr=False)
     write_measured(table, out / "table.json", threads, SCALES[scale].repetitions)
-    print_text(f"{out / 'table.json'}")
+    print_text(str(out / "table.json"))
     return 0

@@ -9,13 +9,13 @@ from torch import Tensor
 
 from pamd.distances.base import DISTANCES
 from pamd.distances.packed import floats_per_pair, packed_size
-from pamd.distances.pairwise import both_orders, pair_network
+from pamd.distances.pairwise import pair_network, pair_outputs
 from pamd.distances.pamd import QuadraticForm, diagonal_of_packed, predicted_factors, predicted_form, symmetrize
 from pamd.distances.quadratic import Form, PairConditionedConfig
 from pamd.errors import ConfigError
 from pamd.schema import Count, record
 
-_USUAL_BLOCK = 10
+_PREFERRED_BLOCK = 10
 
 
 @record
@@ -34,15 +34,16 @@ class PamdBlock(QuadraticForm[BlockConfig]):
 
     def __init__(self, latent_dim: int, config: BlockConfig) -> None:
         super().__init__(latent_dim, config)
-        self.block = self.config.block or latent_dim
+        assert self.config.block is not None  # `resolve` sets it
+        self.block = self.config.block
         outputs = latent_dim // self.block * packed_size(self.block)
         self.net = pair_network(latent_dim, config.hidden, outputs, config.frozen)
 
     @classmethod
     def resolve(cls, config: BlockConfig, latent_dim: int) -> BlockConfig:
-        size = _USUAL_BLOCK if config.block is None else config.block
+        preferred = _PREFERRED_BLOCK if config.block is None else config.block
         divisors = [b for b in range(1, latent_dim + 1) if latent_dim % b == 0]
-        nearest = min(divisors, key=lambda b: abs(b - size))
+        nearest = min(divisors, key=lambda b: abs(b - preferred))
         if config.block not in (None, nearest):
             raise ConfigError(
                 f"distance 'pamd-block': block {config.block} does not divide latent_dim {latent_dim};"
@@ -51,14 +52,17 @@ class PamdBlock(QuadraticForm[BlockConfig]):
         return replace(config, block=nearest)
 
     def rehu_inputs(self, z: Tensor, z_prime: Tensor) -> Tensor:
-        return diagonal_of_packed(both_orders(self.net, z, z_prime), self.block)
+        return diagonal_of_packed(pair_outputs(self.net, z, z_prime), self.block)
+
+    def _factors(self, z: Tensor, z_prime: Tensor) -> Tensor:
+        """Return L_k(z, z') [P, K, b, b] for the K = d/b blocks."""
+        return predicted_factors(self.net, z, z_prime, self.block, self.config.diagonal_epsilon)
 
     def _metric(self, z: Tensor, z_prime: Tensor) -> Tensor:
-        both = (z, z_prime), (z_prime, z)
-        L, L_swapped = (predicted_factors(self.net, *pair, self.block, self.config.diagonal_epsilon) for pair in both)
-        G_k = symmetrize(L, L_swapped)  # [P, K, b, b]
-        diagonal = torch.eye(G_k.shape[1], dtype=G_k.dtype, device=G_k.device)
-        return torch.einsum("pkij,kl->pkilj", G_k, diagonal).flatten(3, 4).flatten(1, 2)
+        G_k = symmetrize(self._factors(z, z_prime), self._factors(z_prime, z))  # [P, K, b, b]
+        # The blocks of G [P, K, b, K, b] are G_k on the diagonal (k = l) and 0 elsewhere.
+        same_block = torch.eye(G_k.shape[1], dtype=G_k.dtype, device=G_k.device)
+        return torch.einsum("pkij,kl->pkilj", G_k, same_block).flatten(3, 4).flatten(1, 2)
 
     def _form(self, z: Tensor, z_prime: Tensor, delta: Tensor, rows: Tensor) -> Form:
         return predicted_form(self.net, z, z_prime, delta, rows, self.block, self.config.diagonal_epsilon)

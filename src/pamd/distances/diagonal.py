@@ -6,7 +6,7 @@ import torch
 from torch import Tensor, nn
 
 from pamd.distances.base import DISTANCES, Properties
-from pamd.distances.pairwise import both_orders, pair_network, rehu
+from pamd.distances.pairwise import pair_network, pair_outputs, rehu
 from pamd.distances.pamd import QuadraticForm
 from pamd.distances.quadratic import Form, PairConditionedConfig, QuadraticConfig
 
@@ -50,11 +50,11 @@ class AdaptiveDiagonal(QuadraticForm[PairConditionedConfig]):
         self.net = pair_network(latent_dim, config.hidden, latent_dim, config.frozen)
 
     def rehu_inputs(self, z: Tensor, z_prime: Tensor) -> Tensor:
-        return both_orders(self.net, z, z_prime)
+        return pair_outputs(self.net, z, z_prime)
 
     def _diagonal(self, z: Tensor, z_prime: Tensor) -> Tensor:
         """Return the diagonal of G: [P, d]."""
-        L = rehu(both_orders(self.net, z, z_prime)) + self.config.diagonal_epsilon  # [2, P, d]
+        L = rehu(pair_outputs(self.net, z, z_prime)) + self.config.diagonal_epsilon  # [2, P, d]
         return L.square().sum(0)
 
     def _metric(self, z: Tensor, z_prime: Tensor) -> Tensor:

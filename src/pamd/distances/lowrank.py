@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from pamd.distances.base import DISTANCES
-from pamd.distances.pairwise import both_orders, pair_network, rehu
+from pamd.distances.pairwise import pair_network, pair_outputs, rehu
 from pamd.distances.pamd import QuadraticForm
 from pamd.distances.quadratic import Form, PairConditionedConfig
 from pamd.errors import ConfigError
@@ -40,12 +40,12 @@ class PamdLowRank(QuadraticForm[LowRankConfig]):
         return config
 
     def rehu_inputs(self, z: Tensor, z_prime: Tensor) -> Tensor:
-        return both_orders(self.net, z, z_prime)[..., : self.latent_dim]
+        return pair_outputs(self.net, z, z_prime)[..., : self.latent_dim]
 
     def _factors(self, z: Tensor, z_prime: Tensor) -> tuple[Tensor, Tensor]:
         """Return D [2, P, d] and U^T [2, P, r, d] for both input orders."""
         d = self.latent_dim
-        output = both_orders(self.net, z, z_prime)  # [2, P, d (1 + r)]
+        output = pair_outputs(self.net, z, z_prime)  # [2, P, d (1 + r)]
         D = rehu(output[..., :d]) + self.config.diagonal_epsilon
         return D, output[..., d:].reshape(2, z.shape[0], self.config.rank, d)
 

@@ -1,4 +1,4 @@
-"""A full Mahalanobis distance with one learned matrix for all pairs: PAMD whose head does not read the pair."""
+"""A full Mahalanobis distance with one learned matrix for all pairs: PAMD without MetricNet."""
 
 from __future__ import annotations
 
@@ -16,17 +16,19 @@ class Mahalanobis(QuadraticForm[QuadraticConfig]):
     """G = L L^T + lambda I with one learned lower-triangular L [d, d] for all pairs, initially isotropic."""
 
     Config = QuadraticConfig
-    # A global norm. The root guard preserves the triangle inequality (x -> sqrt(x^2 + e) is subadditive).
+    # One norm for all pairs. Both root guards preserve its triangle inequality, because x -> sqrt(x^2 + e) and
+    # x -> max(x, sqrt(e)) are increasing and subadditive for x >= 0.
     properties = Properties(triangle=True)
 
     def __init__(self, latent_dim: int, config: QuadraticConfig) -> None:
         super().__init__(latent_dim, config)
-        packed = torch.zeros(packed_size(latent_dim))
-        packed[diagonal_of_packed(torch.arange(len(packed)), latent_dim)] = 1.0
-        self.entries = nn.Parameter(packed)
+        entries = torch.zeros(packed_size(latent_dim))
+        on_diagonal = diagonal_of_packed(torch.arange(len(entries)), latent_dim)  # their positions among the entries
+        entries[on_diagonal] = 1.0
+        self.entries = nn.Parameter(entries)
 
     def rehu_inputs(self, z: Tensor, z_prime: Tensor) -> Tensor:
-        return diagonal_of_packed(self.entries, self.latent_dim).expand(2, len(z), -1)
+        return diagonal_of_packed(self.entries, self.latent_dim).expand(2, len(z), -1)  # the same for all pairs
 
     def _factor(self, dtype: torch.dtype) -> Tensor:
         """Return L [d, d]."""

@@ -1,4 +1,4 @@
-"""An unconstrained pairwise network (eq:app_mlp_def). It satisfies no law, which makes it a useful comparison."""
+"""An unconstrained pairwise network (eq:app_mlp_def). It guarantees no property of a distance: a baseline."""
 
 from __future__ import annotations
 

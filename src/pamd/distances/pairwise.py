@@ -21,16 +21,16 @@ def pair_network(latent_dim: int, hidden: int, outputs: int, frozen: bool = Fals
     return net.requires_grad_(not frozen)
 
 
-def both_orders(net: nn.Module, z: Tensor, z_prime: Tensor) -> Tensor:
-    """Compute net([z; z']) and net([z'; z]) in one pass. z, z_prime: [P, d] -> [2, P, outputs], at least float32."""
-    output: Tensor = net(in_both_orders(z, z_prime))
-    return at_least_float32(output)
-
-
-def in_both_orders(z: Tensor, z_prime: Tensor) -> Tensor:
-    """Concatenate the latents to [z; z'] and [z'; z]. z, z_prime: [P, d] -> [2, P, 2d]."""
+def pair_inputs(z: Tensor, z_prime: Tensor) -> Tensor:
+    """Return a pair network's inputs [z; z'] and [z'; z]. z, z_prime: [P, d] -> [2, P, 2d]."""
     left, right = torch.cat([z, z_prime]), torch.cat([z_prime, z])
     return torch.cat([left, right], dim=-1).view(2, *z.shape[:-1], 2 * z.shape[-1])
+
+
+def pair_outputs(net: nn.Module, z: Tensor, z_prime: Tensor) -> Tensor:
+    """Compute net([z; z']) and net([z'; z]) in one pass. z, z_prime: [P, d] -> [2, P, outputs], at least float32."""
+    outputs: Tensor = net(pair_inputs(z, z_prime))
+    return at_least_float32(outputs)
 
 
 def at_least_float32(x: Tensor) -> Tensor:
@@ -40,5 +40,5 @@ def at_least_float32(x: Tensor) -> Tensor:
 
 def rehu(x: Tensor) -> Tensor:
     """Return the rectified Huber function with eta = 1: 0 below 0, x^2/2 up to 1, and x - 1/2 above."""
-    inner = x.clamp(0, 1)
+    inner = x.clamp(0, 1)  # 0, x or 1 in the three cases, so one product covers them all
     return inner * (x - inner / 2)

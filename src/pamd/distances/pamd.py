@@ -19,7 +19,7 @@ from torch.nn import functional as F
 
 from pamd.distances.base import DISTANCES, Distance
 from pamd.distances.packed import floats_per_pair, packed_form, packed_size
-from pamd.distances.pairwise import at_least_float32, both_orders, in_both_orders, pair_network, rehu
+from pamd.distances.pairwise import at_least_float32, pair_inputs, pair_network, pair_outputs, rehu
 from pamd.distances.quadratic import PRESETS, Form, PairConditionedConfig, QuadraticConfig
 
 _QuadraticT = TypeVar("_QuadraticT", bound=QuadraticConfig)
@@ -220,7 +220,7 @@ class Pamd(QuadraticForm[PairConditionedConfig]):
         return predicted_factors(self.net, z, z_prime, self.latent_dim, self.config.diagonal_epsilon).squeeze(1)
 
     def rehu_inputs(self, z: Tensor, z_prime: Tensor) -> Tensor:
-        return diagonal_of_packed(both_orders(self.net, z, z_prime), self.latent_dim)
+        return diagonal_of_packed(pair_outputs(self.net, z, z_prime), self.latent_dim)
 
     def _metric(self, z: Tensor, z_prime: Tensor) -> Tensor:
         return symmetrize(self.factor(z, z_prime), self.factor(z_prime, z))
@@ -242,7 +242,7 @@ def predicted_form(
     """
     layers: list[Any] = list(net)
     last = layers.pop()
-    hidden = in_both_orders(z, z_prime)
+    hidden = pair_inputs(z, z_prime)
     for layer in layers:
         hidden = layer(hidden)
     hidden = at_least_float32(hidden)  # [2, P, h]

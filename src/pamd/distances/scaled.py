@@ -8,7 +8,7 @@ from torch import Tensor
 
 from pamd.distances.base import DISTANCES
 from pamd.distances.packed import floats_per_pair, packed_size
-from pamd.distances.pairwise import both_orders, pair_network
+from pamd.distances.pairwise import pair_network, pair_outputs
 from pamd.distances.pamd import QuadraticForm, cholesky_factor, diagonal_of_packed, predicted_form, symmetrize
 from pamd.distances.quadratic import Form, PairConditionedConfig
 from pamd.schema import record
@@ -33,10 +33,10 @@ class PamdScaled(QuadraticForm[ScaledConfig]):
         self.net = pair_network(latent_dim, config.hidden, packed_size(latent_dim), config.frozen)
 
     def rehu_inputs(self, z: Tensor, z_prime: Tensor) -> Tensor:
-        return diagonal_of_packed(both_orders(self.net, z, z_prime), self.latent_dim)
+        return diagonal_of_packed(pair_outputs(self.net, z, z_prime), self.latent_dim)
 
     def _metric(self, z: Tensor, z_prime: Tensor) -> Tensor:
-        L = cholesky_factor(both_orders(self.net, z, z_prime), self.config.diagonal_epsilon)  # [2, P, d, d]
+        L = cholesky_factor(pair_outputs(self.net, z, z_prime), self.config.diagonal_epsilon)  # [2, P, d, d]
         return symmetrize(*L)
 
     def _form(self, z: Tensor, z_prime: Tensor, delta: Tensor, rows: Tensor) -> Form:

@@ -13,13 +13,17 @@ _ConfigT = TypeVar("_ConfigT")
 
 
 class Encoder(nn.Module, ABC, Generic[_ConfigT]):
-    """An encoder from observations [B, ...] to [B, d]. A subclass is final and defines what is abstract here."""
+    """An encoder from observations [B, ...] to [B, d].
+
+    A subclass is final. It defines `Config` and the abstract methods. Its `__init__` sets `feature_dim` and `head`.
+    """
 
     Config: ClassVar[type[Any]]
+    """The record of the options."""
     feature_dim: int
     """F, the number of features that the trunk returns."""
     head: nn.Module
-    """[B, F] -> [B, d]"""
+    """The projection [B, F] -> [B, d]."""
 
     @classmethod
     @abstractmethod
@@ -33,7 +37,10 @@ class Encoder(nn.Module, ABC, Generic[_ConfigT]):
 
     @abstractmethod
     def prepare(self, obs: Tensor) -> Tensor:
-        """Convert observations to the trunk's input. Several passes over the same observations share the result."""
+        """Convert observations to the trunk's input, e.g. bytes to floats. Prepared observations do not change.
+
+        Several passes over the same observations share the result.
+        """
 
     @abstractmethod
     def trunk(self, obs: Tensor) -> Tensor:

@@ -11,12 +11,13 @@ from pamd.errors import ConfigError, UnknownNameError
 from pamd.schema import Count, Index, NonNegative, build, record
 
 Scene = Literal["stock", "released-dbc"]
-"""The suite's own colors, or the colors of the released DBC code."""
+"""The colors of floor and sky: the suite's own, or those of the released DBC code."""
 
 _MINIMUM_SIZE = 12
-"""The minimum size. In smaller images, the parts of a task cannot be distinguished."""
+"""The minimum side of an image in pixels. In smaller images, the parts of a task cannot be distinguished."""
 
 Split = Literal["train", "unseen"]
+"""The clips of training, or those that only an evaluation shows."""
 
 _Share = Annotated[float, Ge(0), Le(1)]
 """A number from 0 to 1."""
@@ -52,6 +53,7 @@ class DistractorConfig:
     """The maximum hue rotation, as a fraction of half the color circle. The rotation is sampled per episode. 1 allows
     any hue."""
     grayscale: bool = False
+    """Whether the new background is converted to gray."""
     playback: Literal["forward", "backward", "either"] = "forward"
     """The playback direction; `either` samples it per episode."""
     sequence: Literal["episode", "continuous"] = "episode"
@@ -81,6 +83,7 @@ class DistractorConfig:
     train: tuple[ClipRef, ...] = ()
     """The training clips. They are filled in before a run starts, so that a resumed run uses the same clips."""
     unseen: tuple[ClipRef, ...] = ()
+    """The evaluation clips, filled in like `train`."""
 
     def __post_init__(self) -> None:
         if self.start == "random" and self.sequence != "continuous":
@@ -122,7 +125,7 @@ class NoiseConfig:
     """Gaussian noise coordinates, resampled for every decision and appended to the state (Luo et al. 2025)."""
 
     name: str = "gaussian"
-    """The preset that the values come from."""
+    """The name of the preset."""
     coordinates: Count = 32
     """The number of noise coordinates that are appended to the state."""
     deviation: NonNegative = 2.0
@@ -146,7 +149,9 @@ class EnvConfig:
     """`cheetah_run` and every other `domain_task` of the DMControl suite, `state:domain_task`, `gym:ID`,
     `toy`, or `family:name`."""
     size: Annotated[int, Ge(_MINIMUM_SIZE)] = 84
+    """The side of the images in pixels."""
     frame_stack: Count = 3
+    """The number of consecutive observations in the agent's input."""
     action_repeat: Count | None = None
     """Simulator frames per decision. None is the default of the task (the paper's value if it has one), which
     `resolve_env` fills in."""
@@ -228,16 +233,19 @@ PRESETS: dict[str, Preset] = {
 
 
 def distractor(name: str, **options: Any) -> DistractorConfig:
-    """Return the preset `name`, with `options` (fields of DistractorConfig) overriding its values."""
+    """Return the preset `name`, with `options` (fields of DistractorConfig) overriding its values.
+
+    An option that is None keeps the preset's value.
+    """
     if name not in PRESETS:
         raise UnknownNameError("distractor", name, PRESETS)
-    given = {key: value for key, value in options.items() if value is not None}
-    if "videos" in given:
+    overrides = {key: value for key, value in options.items() if value is not None}
+    if "videos" in overrides:
         # The path must be absolute, because a run may be resumed from another folder.
-        given["videos"] = str(Path(given["videos"]).expanduser().absolute())
+        overrides["videos"] = str(Path(overrides["videos"]).expanduser().absolute())
         if PRESETS[name].options.get("source", "video") not in ("video", "image"):
             raise ConfigError(f"distractor {name!r} shows no videos: omit videos, or choose e.g. paper-video")
-    return build(DistractorConfig, {"name": name, **PRESETS[name].options, **given}, f"distractor {name!r}")
+    return build(DistractorConfig, {"name": name, **PRESETS[name].options, **overrides}, f"distractor {name!r}")
 
 
 NOISES: dict[str, dict[str, Any]] = {

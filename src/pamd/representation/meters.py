@@ -1,6 +1,7 @@
 """Training meters that show whether the distance shapes the encoder, or its head absorbs the supervision.
 
-They evaluate a representation on one batch and do not change it.
+They evaluate a representation on one batch and do not change it. Here, the head is the network of the distance, and
+not the head of the encoder.
 """
 
 from __future__ import annotations
@@ -8,7 +9,7 @@ from __future__ import annotations
 import copy
 import math
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, cast
 
 import torch
 from torch import Tensor
@@ -18,13 +19,13 @@ from pamd.distances import Distance, distance
 from pamd.errors import ShapeError
 from pamd.representation.representation import Representation
 from pamd.terms.metric import Metric, MetricInputs, make_pairs, metric_loss
-from pamd.types import OperatorInputs, Pairs
+from pamd.types import Latents, OperatorInputs, Pairs
 
-PROBE_STEPS = 20
-"""Number of Adam steps of the head alone on one batch."""
-COLLAPSED_RANK = 2.0
+_PROBE_STEPS = 20
+"""The number of Adam steps of the head alone on one batch."""
+_COLLAPSED_RANK = 2.0
 """The effective rank below which the latents of a batch nearly lie on a line."""
-OUT_OF_REACH = 0.1
+_OUT_OF_REACH = 0.1
 """The share of pairs with unreachable targets above which the user is warned."""
 
 
@@ -58,8 +59,8 @@ def read_meters(
             )
             meters = {"effective_rank": effective_rank(latents.z.detach())}
             if representation.metric is not None:
-                seen = representation.metric.inputs(latents)
-                meters |= _metric_meters(representation, representation.metric, seen, learning_rate)
+                metric = representation.metric
+                meters |= _metric_meters(representation, metric, metric.inputs(latents), learning_rate)
             return meters
     finally:
         representation.train(was_training)
@@ -68,11 +69,12 @@ def read_meters(
 def _metric_meters(
     representation: Representation, metric: Metric, inputs: MetricInputs, learning_rate: float
 ) -> dict[str, float]:
-    generator = inputs.latents.generator
-    operator_inputs: Any = inputs  # it has the fields of `Latents`
-    metric.operator.check_inputs(operator_inputs)  # computes the inputs, before the pairs are drawn
-    pairs = make_pairs("permutation", len(inputs), generator, inputs.z.device)
-    target = metric.operator.target(operator_inputs, pairs, metric.target_distance or metric.distance)
+    latents = cast(Latents, inputs)  # both kinds have the same fields
+    # As in `metric_loss`, the inputs are computed before the pairs are drawn, because both use the generator.
+    metric.operator.check_inputs(latents)
+    # The meters need a sample of pairs, so they use B pairs even if the loss uses all B x B.
+    pairs = make_pairs("permutation", len(inputs), inputs.latents.generator, inputs.z.device)
+    target = metric.operator.target(latents, pairs, metric.target_distance or metric.distance)
     meters = _gradients(representation, metric, inputs) | _reach(representation, metric, inputs, target)
     if any(p.requires_grad for p in metric.distance.parameters()):
         meters["probe_reduction"] = _probe(inputs.z.detach(), pairs, target, metric.distance, learning_rate)
@@ -82,12 +84,12 @@ def _metric_meters(
 def warnings(meters: dict[str, float]) -> list[str]:
     """Return warnings about meters that the user should act on, as plain sentences."""
     sentences = []
-    if meters["effective_rank"] < COLLAPSED_RANK:
+    if meters["effective_rank"] < _COLLAPSED_RANK:
         sentences.append(
             f"collapse: the latents of a batch have effective rank {meters['effective_rank']:.2f}; "
             "the encoder no longer distinguishes states"
         )
-    if meters.get("reach_missed", 0.0) > OUT_OF_REACH:
+    if meters.get("reach_missed", 0.0) > _OUT_OF_REACH:
         sentences.append(
             f"reach: {100 * meters['reach_missed']:.0f}% of the targets exceed {meters['reach_largest']:.3g}, the "
             "largest value of this distance on this encoder's latents, so the regression saturates; a smaller "
@@ -120,10 +122,14 @@ def entropy_rank(values: Tensor) -> Tensor:
 
 
 def _reach(representation: Representation, metric: Metric, inputs: MetricInputs, target: Tensor) -> dict[str, float]:
-    """Return the distance's largest value, the share of targets [P] above it, and the bound of the fixed point."""
+    """Return the bound of the operator's fixed point, and what the distance can reach on this encoder's latents.
+
+    `reach_largest` is the distance's largest value, and `reach_missed` the share of the targets [P] above it. Both are
+    omitted if the distance has no largest value.
+    """
     largest = metric.distance.max_value(representation.encoder.max_norm())
-    spread = float(inputs.reward.max() - inputs.reward.min())
-    meters = {"reach_fixed_point": metric.operator.bound(spread)}
+    reward_range = float(inputs.reward.max() - inputs.reward.min())
+    meters = {"reach_fixed_point": metric.operator.bound(reward_range)}
     if math.isinf(largest):
         return meters
     return meters | {"reach_largest": largest, "reach_missed": float((target > largest).float().mean())}
@@ -139,13 +145,15 @@ def _gradients(representation: Representation, metric: Metric, inputs: MetricInp
         target_distance=metric.target_distance,
         generator=inputs.latents.generator,
     )
-    networks = (metric.distance, representation.encoder)
-    head, encoder = ([p for p in network.parameters() if p.requires_grad] for network in networks)
     if not loss.requires_grad:
         return {"gradient_encoder": 0.0}
+    head = [p for p in metric.distance.parameters() if p.requires_grad]
+    encoder = [p for p in representation.encoder.parameters() if p.requires_grad]
     gradients = torch.autograd.grad(loss, [*head, *encoder], allow_unused=True)
-    sizes = {"gradient_encoder": _norm(gradients[len(head) :])}
-    return sizes | ({"gradient_head": _norm(gradients[: len(head)])} if head else {})
+    norms = {"gradient_encoder": _norm(gradients[len(head) :])}
+    if head:
+        norms["gradient_head"] = _norm(gradients[: len(head)])
+    return norms
 
 
 def _norm(gradients: Iterable[Tensor | None]) -> float:
@@ -166,7 +174,7 @@ def _probe(z: Tensor, pairs: Pairs, target: Tensor, distance: Distance[Any], lea
         return F.mse_loss(head.between(z, z, pairs), target)
 
     before = float(residual().detach())
-    for _ in range(PROBE_STEPS):
+    for _ in range(_PROBE_STEPS):
         optimizer.zero_grad()
         residual().backward()
         optimizer.step()
@@ -185,22 +193,23 @@ def denoising_factor(distance: Distance[Any], z: Tensor, z_other: Tensor) -> flo
     if z.shape != z_other.shape or z.ndim != 2 or len(z) < 2:
         shapes = f"{list(z.shape)} and {list(z_other.shape)}"
         raise ShapeError(f"denoising_factor requires [S, d] twice, S >= 2, got {shapes}")
-    between = distance.all_pairs(z, z_other).double()
-    same = between.diagonal()
-    pos, neg = same.mean(), (between.sum() - same.sum()) / (between.numel() - len(same))
+    values = distance.all_pairs(z, z_other).double()  # [S, S]
+    same_state = values.diagonal()
+    pos = same_state.mean()
+    neg = (values.sum() - same_state.sum()) / (values.numel() - len(same_state))
     total = float(neg + pos)
     return float(neg - pos) / total if total != 0 else 0.0
 
 
 @torch.no_grad()
 def denoising_factors(representation: Representation, obs: Tensor, obs_other: Tensor) -> dict[str, float]:
-    """Return the factor of the same S states under two draws of noise, for l2 and for the method's own distance.
+    """Return the denoising factors of l2 and of the method's own distance.
 
-    obs, obs_other: [S, ...]
+    obs, obs_other: [S, ...], the same S states with two samples of the background or noise.
     """
     z, z_other = representation.encode(obs), representation.encode(obs_other)
-    plain = distance("l2", latent_dim=z.shape[1])
-    factors = {"denoising_l2": denoising_factor(plain, z, z_other)}
+    l2 = distance("l2", latent_dim=z.shape[1])
+    factors = {"denoising_l2": denoising_factor(l2, z, z_other)}
     if representation.metric is not None:
         factors["denoising"] = denoising_factor(representation.metric.distance, z, z_other)
     return factors
