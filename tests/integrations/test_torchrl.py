@@ -250,8 +250,8 @@ def test_wrong_inputs_are_named_before_anything_is_computed() -> None:
     with pytest.raises(ConfigError, match="method 'none' has no loss to add"):
         MetricLoss(make(pamd.method("none", latent_dim=D)))
     with pytest.raises(ConfigError, match="operator 'value' reads value, which a batch of single transitions"):
-        MetricLoss(make(override(pamd.method("mico", latent_dim=D), ["operator.name=value"])))
-    with pytest.raises(ConfigError, match="the representation's encoder has no parameters"):
+        MetricLoss(make(override(pamd.method("mico", latent_dim=D), ["metric.operator.name=value"])))
+    with pytest.raises(ConfigError, match="the representation's encoder has no trainable parameters"):
         MetricLoss(make(pamd.method("simsr", transition={"members": 2}, latent_dim=D), nn.Identity()))
     metric, batch = MetricLoss(make()), transitions()
     pixels = MetricLoss(make())

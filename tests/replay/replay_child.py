@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from replay_reference import ACTION_DIM, play, random_events
+from tests.replay.replay_reference import ACTION_DIM, play, random_events
 
 from pamd.replay import Replay, ReplayConfig
 

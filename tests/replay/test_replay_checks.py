@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from replay_reference import ACTION_DIM, FRAME_SHAPE, Reference, assert_same, play, random_events
+from tests.replay.replay_reference import ACTION_DIM, FRAME_SHAPE, Reference, assert_same, play, random_events
 
 from pamd.errors import ReplayError
 from pamd.replay import Replay, ReplayConfig

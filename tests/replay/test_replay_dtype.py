@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from replay_reference import ACTION_DIM, FRAME_SHAPE, Event, Reference, assert_same, play, random_events
+from tests.replay.replay_reference import ACTION_DIM, FRAME_SHAPE, Event, Reference, assert_same, play, random_events
 
 from pamd.errors import DtypeError, ReplayError
 from pamd.replay import Replay, ReplayConfig, forecast

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from replay_reference import ACTION_DIM, FIELDS, FRAME_SHAPE, Reference, assert_same, play, random_events
+from tests.replay.replay_reference import ACTION_DIM, FIELDS, FRAME_SHAPE, Reference, assert_same, play, random_events
 
 from pamd.errors import ConfigError, ReplayError, ResourceError
 from pamd.replay import Replay, ReplayConfig, files

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from replay_reference import ACTION_DIM, FRAME_SHAPE, Reference, assert_same, events_of, play
+from tests.replay.replay_reference import ACTION_DIM, FRAME_SHAPE, Reference, assert_same, events_of, play
 
 from pamd.errors import DtypeError, PamdError, ReplayError, ShapeError
 from pamd.replay import Replay, ReplayConfig

@@ -10,7 +10,7 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from replay_reference import (
+from tests.replay.replay_reference import (
     ACTION_DIM,
     FIELDS,
     FRAME_SHAPE,

@@ -17,11 +17,11 @@ from typing import Any
 
 import numpy as np
 import pytest
-import replay_child
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from replay_reference import (
+from tests.replay import replay_child
+from tests.replay.replay_reference import (
     ACTION_DIM,
     FIELDS,
     FRAME_SHAPE,
@@ -36,6 +36,8 @@ from replay_reference import (
 from pamd.errors import ReplayError
 from pamd.replay import Replay, ReplayConfig
 from pamd.replay.layout import STORAGES
+
+ROOT = Path(__file__).parents[2]
 
 CAPACITY, MARGIN = 30, 12
 
@@ -201,7 +203,8 @@ def test_killed_for_good(tmp_path: Path, storage: str) -> None:
 def run_and_kill(directory: Path, storage: str, wanted: int, patience: float) -> None:
     """Let the child get as far as a checkpoint at `wanted` frames, and a little further."""
     deadline = time.monotonic() + 30
-    with subprocess.Popen([sys.executable, replay_child.__file__, str(directory), storage]) as child:
+    words = [sys.executable, "-m", "tests.replay.replay_child", str(directory), storage]
+    with subprocess.Popen(words, cwd=ROOT) as child:
         try:
             while replay_child.newest_checkpoint(directory) < wanted:
                 assert child.poll() is None, "the child ended by itself"

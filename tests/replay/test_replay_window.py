@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
-from replay_reference import ACTION_DIM, FRAME_SHAPE, Reference, assert_rows, events_of, play
+from tests.replay.replay_reference import ACTION_DIM, FRAME_SHAPE, Reference, assert_rows, events_of, play
 
 from pamd.errors import ConfigError, ShapeError
 from pamd.replay import Replay, ReplayConfig
