@@ -217,12 +217,17 @@ def flatten(tree: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
     for key, value in tree.items():
         if isinstance(value, dict):
             flat |= flatten(value, f"{prefix}{key}.")
-        elif isinstance(value, list) and value and all(isinstance(item, dict) and "name" in item for item in value):
+        elif isinstance(value, list) and value and all(map(_is_named_part, value)):
             for item in value:  # parts in a list are addressed by their names, as in settings
-                flat |= flatten(item.get("options") or {}, f"{prefix}{item['name']}.")
+                flat |= flatten(item["options"], f"{prefix}{item['name']}.")
         else:
             flat[f"{prefix}{key}"] = value
     return flat
+
+
+def _is_named_part(item: Any) -> bool:
+    """Return whether an item of a tree is a part: its name and its options. A damaged file may hold anything."""
+    return isinstance(item, dict) and item.keys() == {"name", "options"} and isinstance(item["options"], dict)
 
 
 # -- Validation ------------------------------------------------------------------------------------------------------
