@@ -15,11 +15,11 @@ from typing import Any
 
 from pamd.cli.console import print_text
 from pamd.cli.pack import pack as pack_runs
-from pamd.cli.parser import bind
 from pamd.cli.sweep import Execution, plan_jobs, print_plan, print_summary, run_jobs
-from pamd.errors import ConfigError, PamdError, UnknownNameError
+from pamd.errors import ConfigError, UnknownNameError
 from pamd.runs.campaigns import campaign_runs
 from pamd.training.config import run_name
+from studies.commands import run_command
 from studies.geometry.plan import HERE, STAGES, WEIGHTS, runs
 from studies.geometry.search import choose_weights
 
@@ -80,17 +80,7 @@ COMMANDS: dict[str, Callable[..., Any]] = {"run": run, "choose": choose, "pack":
 
 def main(words: Sequence[str]) -> int:
     """Run a command of the study and return the exit code."""
-    if not words or words[0] in ("-h", "--help"):
-        print_text(str(__doc__))
-        return 0 if words else 2
-    try:
-        if words[0] not in COMMANDS:
-            raise UnknownNameError("command", words[0], COMMANDS)
-        code = bind(f"python -m studies.geometry {words[0]}", COMMANDS[words[0]], list(words[1:]))()
-    except PamdError as error:
-        print_text(f"studies.geometry: {error}")
-        return 2
-    return code if isinstance(code, int) else 0
+    return run_command("geometry", str(__doc__), COMMANDS, words)
 
 
 if __name__ == "__main__":

@@ -15,11 +15,11 @@ from typing import Any
 
 from pamd.cli.console import Steps, print_text
 from pamd.cli.pack import pack as pack_runs
-from pamd.cli.parser import bind
 from pamd.cli.sweep import Execution, plan_jobs, print_plan, print_summary, run_jobs
-from pamd.errors import PamdError, UnknownNameError
+from pamd.errors import UnknownNameError
 from pamd.runs.campaigns import campaign_runs
 from pamd.training.config import run_name
+from studies.commands import run_command
 from studies.verdicts import analysis
 from studies.verdicts.plan import DEFAULT_RUNGS, EXACT, EXACT_DISTANCES, EXPERIMENTS, RUNGS
 
@@ -114,17 +114,7 @@ COMMANDS: dict[str, Callable[..., Any]] = {"run": run, "pack": pack, "tables": t
 
 def main(words: Sequence[str]) -> int:
     """Run a command of the study and return the exit code."""
-    if not words or words[0] in ("-h", "--help"):
-        print_text(str(__doc__))
-        return 0 if words else 2
-    try:
-        if words[0] not in COMMANDS:
-            raise UnknownNameError("command", words[0], COMMANDS)
-        code = bind(f"python -m studies.verdicts {words[0]}", COMMANDS[words[0]], list(words[1:]))()
-    except PamdError as error:
-        print_text(f"studies.verdicts: {error}")
-        return 2
-    return code if isinstance(code, int) else 0
+    return run_command("verdicts", str(__doc__), COMMANDS, words)
 
 
 if __name__ == "__main__":
