@@ -12,6 +12,7 @@ from pamd.experiments import Labeled
 
 __all__ = [
     "ARMS",
+    "COUNTS",
     "HERE",
     "PRIMARY",
     "SEARCHED",
@@ -113,7 +114,9 @@ PRIMARY = (
 """The arms of the primary tests: ten seeds. The others have five."""
 SEARCHED = ("pamd", "l2-unit", "released", "frozen", "diagonal", "adaptive-diagonal", "l1")
 """The arms whose weight is searched."""
-STAGES = ("search", "primary", "exploration", "pixels")
+COUNTS = {"search": 112, "primary": 280, "exploration": 280, "pixels": 60}
+"""The number of runs of each stage."""
+STAGES = tuple(COUNTS)
 
 
 def runs(stage: str) -> list[Labeled]:

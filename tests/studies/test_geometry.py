@@ -6,13 +6,15 @@ import collections
 import json
 from pathlib import Path
 
+import numpy as np
 import pytest
-from studies.geometry import plan
+from studies.geometry import analysis, check, plan
 from studies.geometry.__main__ import main
 from studies.geometry.search import choose_weights, last_return
 
 from pamd.errors import RunError
-from pamd.training.config import run_name
+from pamd.runs.campaigns import write_campaign
+from pamd.training.config import config_text, run_name
 
 
 @pytest.fixture(autouse=True)
@@ -23,7 +25,7 @@ def weights(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(plan, "WEIGHTS", path)
 
 
-@pytest.mark.parametrize(("stage", "count"), [("search", 112), ("primary", 280), ("exploration", 280), ("pixels", 60)])
+@pytest.mark.parametrize(("stage", "count"), plan.COUNTS.items())
 def test_a_stage_has_the_runs_of_the_plan_and_no_run_twice(stage: str, count: int) -> None:
     planned = plan.runs(stage)
     assert len(planned) == count
@@ -67,3 +69,41 @@ def test_a_missing_search_is_named(tmp_path: Path) -> None:
 def test_wrong_stages_get_the_nearest_name(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["run", "--stage", "primry"]) == 2
     assert "Did you mean 'primary'?" in capsys.readouterr().err
+
+
+def synthetic(path: Path, gain: float) -> Path:
+    """Write a campaign with ten seeds of every primary arm, whose PAMD arms gain `gain` of the range of a task."""
+    rng, rows = np.random.default_rng(0), []
+    for label, config in plan.runs("primary"):
+        level = 100 + 500 * (0.8 + gain * label.startswith("pamd") + 0.1 * rng.standard_normal())
+        evaluations = [{"decisions": at, "frames": 8 * at, "updates": at // 3, "returns": [level - 5, level + 5]}
+                       for at in (0, 12_000, config.decisions)]  # fmt: skip
+        episode = {"kind": "episode", "decisions": 125, "frames": 1000, "updates": 0, "return": 100.0}
+        files = {
+            "config.json": config_text(config).encode(),
+            "status.json": b'{"state": "finished", "seconds": 60}',
+            "eval.jsonl": b"".join(json.dumps(row).encode() + b"\n" for row in evaluations),
+            "train.jsonl": json.dumps(episode).encode() + b"\n",
+        }
+        rows.append((run_name(config), files))
+    write_campaign(rows, path)
+    return path
+
+
+@pytest.mark.parametrize("gain", [0.0, 0.2])
+def test_the_primary_tests_agree_with_scipy(gain: float, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for module, name in ((analysis, "FLIPS"), (analysis, "RESAMPLES"), (check, "TIMES")):
+        monkeypatch.setattr(module, name, 20_000)
+    data = synthetic(tmp_path / "runs.parquet", gain)
+    tables = {table.name: table for table in analysis.write(tmp_path, runs=[data], figures=False)}
+    ours, theirs = tables["primary"].rows, list(check.results(data).values())
+    assert len(ours) == len(theirs) == 4
+    for (_, pairs, effect, p, corrected, *_), other in zip(ours, theirs, strict=True):
+        assert pairs == other["pairs"] == 40
+        assert effect.value == pytest.approx(other["difference"], abs=1e-12)
+        assert (effect.low, effect.high) == pytest.approx((other["low"], other["high"]), abs=0.005)
+        assert p == pytest.approx(other["p"], abs=0.015)
+        assert corrected == pytest.approx(other["corrected"], abs=0.05)
+    # The gain is the same at both sizes of latents, so the third test must not find more at d = 8.
+    expected = {0.0: ["no"] * 4, 0.2: ["yes", "yes", "no", "yes"]}
+    assert [row[5] for row in ours] == expected[gain]
