@@ -1,7 +1,7 @@
 """Single-file DQN from pixels with a behavioral metric on its encoder. Every step of the update is shown.
 
-    python examples/cleanrl_style_dqn.py --game breakout --method mico --steps 100000      # pip install MinAtar
-    python examples/cleanrl_style_dqn.py --game corridor --method simsr+pamd --steps 4000  # requires no other package
+    python examples/cleanrl_style_dqn.py --game breakout --steps 100000  # pip install MinAtar
+    python examples/cleanrl_style_dqn.py --game corridor --steps 4000    # requires no other package
 
 The temporal-difference loss and the losses of the representation train the encoder in one backward pass. The script
 prints the step, the return, the speed and the losses.
@@ -19,12 +19,13 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 import pamd
+from pamd.methods import DEFAULT_METHOD
 
 
 def arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--game", default="breakout", help="corridor, or a game of MinAtar")
-    parser.add_argument("--method", default="mico", help="pamd list methods; none: plain DQN")
+    parser.add_argument("--method", default=DEFAULT_METHOD, help="pamd list methods; none: plain DQN")
     parser.add_argument("--steps", type=int, default=100_000, help="decisions")
     parser.add_argument("--start", type=int, default=1000, help="random decisions before learning")
     parser.add_argument("--train-every", type=int, default=1, help="decisions per update")

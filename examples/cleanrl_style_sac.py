@@ -1,6 +1,6 @@
 """Single-file SAC from pixels with a behavioral metric on the critic's encoder. Every step of the update is shown.
 
-    python examples/cleanrl_style_sac.py --task cartpole_swingup --method simsr+pamd --steps 50000
+    python examples/cleanrl_style_sac.py --task cartpole_swingup --steps 50000
     python examples/cleanrl_style_sac.py --method none                # the same without any representation loss
 
 The critic's loss and the losses of the representation train the encoder in one backward pass. The actor reads the same
@@ -20,6 +20,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 import pamd
+from pamd.methods import DEFAULT_METHOD
 
 LOG_STD = (-5.0, 2.0)
 
@@ -27,7 +28,7 @@ LOG_STD = (-5.0, 2.0)
 def arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--task", default="cartpole_swingup", help="a task of pamd.make_env")
-    parser.add_argument("--method", default="simsr+pamd", help="pamd list methods; none: plain SAC")
+    parser.add_argument("--method", default=DEFAULT_METHOD, help="pamd list methods; none: plain SAC")
     parser.add_argument("--steps", type=int, default=50_000, help="decisions")
     parser.add_argument("--start", type=int, default=1000, help="random decisions before learning")
     parser.add_argument("--batch", type=int, default=128)

@@ -1,4 +1,6 @@
-"""`make demo`: a bisimulation method and its PAMD version learn a DMControl task from pixels at the same time.
+"""`make demo`: two agents learn a DMControl task from pixels at the same time, one with a behavioral metric.
+
+`deepmdp` is the baseline: the same latent model and reward decoder, and no metric.
 
 The demo takes about ten minutes on two cores. Each agent is an ordinary `pamd train` in its own process. At the end,
 the demo writes a report page that shows the learning curves and the videos of both agents.
@@ -18,13 +20,14 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 
 from pamd.configuration import configure
+from pamd.methods import DEFAULT_METHOD
 from pamd.report import learning_curves, load_run, page
 from pamd.runs import read_progress
 from pamd.runs.logs import read_log
 from pamd.training.config import Runtime, TrainConfig, config_text, run_name
 
 # The settings of the demo: scale `cpu`, and a task on which progress is easy to see.
-TASK, METHODS = "walker_stand", ("dbc-det", "dbc-det+pamd")
+TASK, METHODS = "walker_stand", ("deepmdp", DEFAULT_METHOD)
 DECISIONS, MOST = 12_000, 1000
 """MOST is the maximum return of the task."""
 OPTIONS = {

@@ -16,7 +16,7 @@ from pamd.report.diagnostics import draw
 
 
 def main(root: Path, decisions: int, steps: int) -> None:
-    run = pamd.train(pamd.configure("toy", "simsr+pamd", scale="smoke", decisions=decisions), root)
+    run = pamd.train(pamd.configure("toy", scale="smoke", decisions=decisions), root)
 
     # Can the head reach its fixed point with a frozen encoder? Any registered distance can be tested.
     fitted = diagnostics.residual(run, distances=["pamd", "mlp"], seeds=2, steps=steps, out=root / "residual")

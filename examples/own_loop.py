@@ -1,4 +1,4 @@
-"""Use a complete method in your own training loop: DDPG on Pendulum with your encoder and DBC-Det+PAMD."""
+"""Use a complete method in your own training loop: DDPG on Pendulum with your encoder and `dbc-unit+pamd`."""
 
 import random
 import sys
@@ -13,7 +13,7 @@ import pamd
 torch.set_num_threads(1), torch.manual_seed(0), random.seed(0)
 env, steps = gymnasium.make("Pendulum-v1"), int(sys.argv[1]) if len(sys.argv) > 1 else 8000
 encoder = nn.Sequential(nn.Linear(3, 64), nn.ReLU(), nn.Linear(64, 16))
-rep = pamd.Representation("dbc-det+pamd", encoder=encoder, latent_dim=16, action_dim=1, target_encoder=True)
+rep = pamd.Representation("dbc-unit+pamd", encoder=encoder, latent_dim=16, action_dim=1, target_encoder=True)
 q, q_slow = (nn.Sequential(nn.Linear(17, 64), nn.ReLU(), nn.Linear(64, 1)) for _ in range(2))
 pi = nn.Sequential(nn.Linear(16, 64), nn.ReLU(), nn.Linear(64, 1), nn.Tanh())
 learn_q, learn_pi = torch.optim.Adam([*rep.parameters(), *q.parameters()]), torch.optim.Adam(pi.parameters())

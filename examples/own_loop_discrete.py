@@ -1,4 +1,4 @@
-"""Use a complete method in your own training loop with discrete actions: DQN on CartPole with DBC-Det+PAMD."""
+"""Use a complete method in your own training loop with discrete actions: DQN on CartPole with `dbc-unit+pamd`."""
 
 import random
 import sys
@@ -13,7 +13,7 @@ import pamd
 torch.set_num_threads(1), torch.manual_seed(0), random.seed(0)
 env, steps = gymnasium.make("CartPole-v1"), int(sys.argv[1]) if len(sys.argv) > 1 else 8000
 encoder = nn.Sequential(nn.Linear(4, 64), nn.ReLU(), nn.Linear(64, 16))
-rep = pamd.Representation("dbc-det+pamd", encoder=encoder, latent_dim=16, action_dim=2)
+rep = pamd.Representation("dbc-unit+pamd", encoder=encoder, latent_dim=16, action_dim=2)
 q, q_target = (nn.Sequential(nn.Linear(16, 64), nn.ReLU(), nn.Linear(64, 2)) for _ in range(2))
 optimizer = torch.optim.Adam([*rep.parameters(), *q.parameters()], lr=5e-4)
 replay, lengths, age, obs = [], [], 0, env.reset(seed=0)[0]

@@ -9,7 +9,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 from pamd import methods
 from pamd.agent import EncoderPart, Precision, Schedule
@@ -26,12 +26,12 @@ from pamd.envs import (
 from pamd.envs.distractors import DistractorConfig
 from pamd.errors import ConfigError, UnknownNameError
 from pamd.learners import LEARNERS, AugmentationPart, LearnerPart
-from pamd.methods import Fidelity
+from pamd.methods import DEFAULT_METHOD, Fidelity
 from pamd.methods.pipelines import LIST_METHODS, STEP_OFFSET, Side
 from pamd.replay import ReplayConfig
 from pamd.replay.layout import StorageName
 from pamd.scales import SCALES
-from pamd.schema import build, record, to_tree
+from pamd.schema import Default, build, record, to_tree
 from pamd.settings import apply_settings
 from pamd.training.config import EvaluateUnit, Runtime, TrainConfig
 
@@ -60,8 +60,8 @@ _RELEASED_DBC_EVALUATION = {"evaluate_every": 10, "evaluate_unit": "episodes", "
 class RunOptions:
     """The options of a run. An omitted option has the value of the scale, the method or the learner."""
 
-    method: str | None = None
-    """a name from `pamd list methods`; LEARNER:METHOD also names the learner (default: simsr+pamd)"""
+    method: Annotated[str | None, Default(DEFAULT_METHOD)] = None
+    """a name from `pamd list methods`; LEARNER:METHOD also names the learner"""
     learner: str | None = None
     """a name from `pamd list learners` (default: sac)"""
     fidelity: Fidelity | None = None
@@ -187,7 +187,7 @@ def split_name(name: str, learner: str | None = None) -> tuple[str, str]:
 def _base(task: str, given: dict[str, Any]) -> dict[str, Any]:
     """Return the tree that the names determine, before the scale is applied."""
     fidelity = given.get("fidelity", "paper")
-    learner, name = split_name(given.get("method", "simsr+pamd"), given.get("learner"))
+    learner, name = split_name(given.get("method", DEFAULT_METHOD), given.get("learner"))
     method = methods.method(name, fidelity).adapted(gamma=given.get("gamma"))
     if name == "none":
         method = dataclasses.replace(method, latent_space=LEARNERS.get(learner).latent_space)

@@ -46,6 +46,13 @@ _STRICT = {"strict": True, "extra": "forbid", "allow_inf_nan": False}
 """Pydantic's settings: no conversion of types, no unknown fields, no infinity and no NaN."""
 
 
+@dataclasses.dataclass(frozen=True)
+class Default:
+    """For `Annotated`: what stands in for an option that is None. The command line shows it."""
+
+    text: str
+
+
 # -- Field documentation ---------------------------------------------------------------------------------------------
 
 

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any, Literal, NoReturn
 
 from pamd.errors import ConfigError, UnknownNameError, nearest
-from pamd.schema import field_docs
+from pamd.schema import Default, field_docs
 
 _RENAMED = {
     "root": "runs",
@@ -143,6 +143,7 @@ def _read(
     metavar = metavar or _metavar(path[-1], kind, positional, plural=count == "*")
     if positional and typing.get_origin(kind) is Literal:
         meaning = f"{meaning}: {', '.join(typing.get_args(kind))}"
+    meaning += "".join(f" (default: {extra.text})" for extra in extras if isinstance(extra, Default))
     yield Option(path, kind, count, default, meaning, group, positional, metavar, container)
 
 

@@ -6,6 +6,7 @@ import importlib.metadata
 import re
 
 from pamd.errors import ConfigError
+from pamd.methods import DEFAULT_METHOD
 from pamd.representation import Representation
 
 __all__ = ["check_representation", "require_library"]
@@ -28,7 +29,7 @@ def check_representation(who: str, representation: Representation) -> None:
         raise ConfigError(f"{who} requires a pamd.Representation, got {type(representation).__name__}")
     method = representation.method
     if not method.terms:
-        raise ConfigError(f"{who}: method {method.name!r} has no loss to add; use a method such as 'simsr+pamd'")
+        raise ConfigError(f"{who}: method {method.name!r} has no loss to add; use a method such as {DEFAULT_METHOD!r}")
     absent = sorted(method.operator_needs & {"value", "action_value", "z_window"})
     if absent and method.operator is not None:
         raise ConfigError(

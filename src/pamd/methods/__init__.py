@@ -1,12 +1,13 @@
-"""Methods as data, and their names. A name such as "simsr+pamd" and a fidelity give a `Method` record."""
+"""Methods as data, and their names. A name such as "dbc-unit+pamd" and a fidelity give a `Method` record."""
 
 from __future__ import annotations
 
-from pamd.methods.pipelines import PIPELINES, Fidelity, method, names, side
+from pamd.methods.pipelines import DEFAULT_METHOD, PIPELINES, Fidelity, method, names, side
 from pamd.methods.record import BallRadius, LatentSpace, Method, TargetCopies
 from pamd.terms import DistancePart, OperatorPart
 
 __all__ = [
+    "DEFAULT_METHOD",
     "PIPELINES",
     "BallRadius",
     "DistancePart",

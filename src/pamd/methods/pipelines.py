@@ -21,6 +21,9 @@ from pamd.settings import override
 from pamd.table import Table
 from pamd.terms import TERMS, DistancePart, MetricConfig, OperatorPart, TermPart
 
+DEFAULT_METHOD = "dbc-unit+pamd"
+"""The method that we recommend, and the default of `pamd train`. docs/evidence.md says why."""
+
 LIST_METHODS = "pamd list methods --all"
 """The command that prints every method name."""
 

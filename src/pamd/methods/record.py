@@ -38,7 +38,7 @@ class TargetCopies:
 
 @record(what="a method")
 class Method:
-    """A method. `pamd.method("simsr+pamd")` returns the record of a name."""
+    """A method. `pamd.method("dbc-unit+pamd")` returns the record of a name."""
 
     name: str
     """The name in tables and run directories."""

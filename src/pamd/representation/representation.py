@@ -64,7 +64,7 @@ class Representation(nn.Module):
     `parameter_groups()`, which has the method's weight decay), then call `update_targets()` once per update.
 
     Args:
-        method: a name such as "simsr+pamd" (`pamd list methods`), or a `Method` record.
+        method: a name such as "dbc-unit+pamd" (`pamd list methods`), or a `Method` record.
         encoder: a module that maps observations to [B, d]. The method's latent space is applied to its output.
         action_dim: the size of continuous actions, or the number of discrete actions.
         latent_dim: d; by default the method's (usually 50).

@@ -1,4 +1,4 @@
-"""Stable-Baselines3: `with_metric(SAC, "simsr+pamd")("LatentPolicy", env).learn(100_000)`."""
+"""Stable-Baselines3: `with_metric(SAC, "dbc-unit+pamd")("LatentPolicy", env).learn(100_000)`."""
 
 from __future__ import annotations
 

@@ -41,7 +41,7 @@ def with_metric(
 
     Args:
         algorithm: SAC, TD3, DQN or PPO, or a subclass.
-        method: a name such as "simsr+pamd" (see `pamd list methods`), or a `Method`.
+        method: a name such as "dbc-unit+pamd" (see `pamd list methods`), or a `Method`.
         weight: the weight of the method's gradient in the encoder. With 0, the method is trained and logged without
             affecting the algorithm, whose parameters are bit-identical to plain SB3.
         latent_dim: the latent dimension; by default the method's (50).
