@@ -39,7 +39,8 @@ OPTIONS = {
     "log_every": 100,
 }
 ROOT = Path("demo")
-_SHOWN = 5
+COLUMNS = ("agent", "decisions", "progress", "time left", "untrained", "newest returns")
+_SHOWN = 4
 """The number of newest returns in the live table."""
 ON_ONE_CORE = ("--threads", "1", "--no-tensorboard", "--video", "last")
 
@@ -102,13 +103,13 @@ def watch(processes: dict[str, subprocess.Popen[bytes]], runs: dict[str, Path], 
 
 def table(runs: dict[str, Path], first: dict[str, int], seconds: float) -> Table:
     """Return a table of progress, time left and returns. `first` contains the decisions of each run `seconds` ago."""
-    made = Table("agent", "decisions", "progress", "time left", "untrained", "newest returns")
+    made = Table(*COLUMNS, box=None, pad_edge=False)  # At most 80 columns: a bar, and no frame.
     for method, run in runs.items():
         done = read_progress(run).decisions
         first_return, *returns = [f"{row['return_mean']:.0f}" for row in read_log(run / "eval.jsonl").rows] or [""]
-        bar = ProgressBar(DECISIONS, done, width=20)
+        bar = ProgressBar(DECISIONS, done, width=10)
         left = time_left(done, done - first[method], seconds)
-        made.add_row(method, f"{done:,} / {DECISIONS:,}", bar, left, first_return, " ".join(returns[-_SHOWN:]))
+        made.add_row(method, f"{done:,}", bar, left, first_return, " ".join(returns[-_SHOWN:]))
     return made
 
 

@@ -11,6 +11,7 @@ import pytest
 from tests.scripts import load_script
 
 from pamd.distances import DISTANCES
+from pamd.methods import DEFAULT_METHOD
 
 ROOT = Path(__file__).parents[1]
 PAGES = [
@@ -101,3 +102,34 @@ def test_every_direct_dependency_is_pinned() -> None:
         if line and not line.startswith("#")
     }
     assert names <= pinned, f"not in constraints.txt: {sorted(names - pinned)}"
+
+
+def test_the_readme_has_the_command_of_the_main_job_and_the_one_of_the_tests() -> None:
+    block = re.search(r"## Install\n\n```sh\n(.*?)```", (ROOT / "README.md").read_text(), re.DOTALL)
+    assert block is not None
+    lines = [line.partition("#")[0].strip() for line in block[1].splitlines()]
+    assert {"make demo", "make test"} <= set(lines)
+    assert all("cores" in line for line in block[1].splitlines() if line.startswith("make ")), "say how long it takes"
+    assert (ROOT / ".ci" / "run").read_text().splitlines()[-1] == "exec make test"
+    rules = (ROOT / "Makefile").read_text()
+    for target in ("demo: setup", "test: lint type", "lint: setup", "type: setup"):
+        assert f"\n{target}\n" in rules, "each command does its own set-up"
+
+
+MEASURED = {"evidence", "performance", "earlier-runs", "fidelity", "family", "reliability", "reference", "CHANGELOG"}
+"""Pages about several methods, and pages with results of others."""
+ADVISED = [page for page in PAGES if page.suffix == ".md" and "studies" not in page.parts and page.stem not in MEASURED]
+NAMED = re.compile(r'(?:--method |Representation\(|with_metric\(\w+, |configure\("[^"]+", )"?([a-z-]+\+[a-z-]+)')
+
+
+def test_pages_and_examples_use_the_method_that_we_recommend() -> None:
+    others = {
+        f"{path.name}: {name}"
+        for path in [*ADVISED, *(ROOT / "examples").glob("*.py")]
+        for name in NAMED.findall(path.read_text())
+        if name != DEFAULT_METHOD
+    }
+    own = {f"distance.md: {DEFAULT_METHOD.partition('+')[0]}+{name}" for name in ("chebyshev", "weighted")}
+    assert others <= {"getting-started.md: simsr+mlp", *own}, "of an example of --set, and the reader's own distances"
+    assert f"`{DEFAULT_METHOD}`" in (ROOT / "README.md").read_text()
+    assert f"use `{DEFAULT_METHOD}`, the default" in (ROOT / "docs" / "evidence.md").read_text()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import re
 import subprocess
@@ -9,6 +10,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from rich.console import Console
 from tests.scripts import load_script
 
 from pamd.training.config import config_text, parse_config
@@ -58,6 +60,23 @@ def test_the_demos_runs_can_be_configured() -> None:
     for method in demo.METHODS:
         made = demo.config(method)
         assert parse_config(json.loads(config_text(made)), "it") == made
+
+
+def test_the_demos_table_fits_a_terminal_of_80_columns(tmp_path: Path) -> None:
+    demo = load_script("examples/demo.py")
+    runs = {method: tmp_path / method for method in demo.METHODS}
+    for run in runs.values():
+        run.mkdir()
+        rows = [{"decisions": 1000 * at, "return_mean": 1000.0} for at in range(13)]
+        (run / "eval.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    console = Console(width=80, file=io.StringIO())
+    console.print(demo.table(runs, dict.fromkeys(runs, 0), 10.0))
+    head, *lines = console.file.getvalue().splitlines()
+    assert len(lines) == len(runs), "one line per agent"
+    assert all(column in head for column in demo.COLUMNS)
+    assert all(
+        line.startswith(f"{method} ") and line.count("1000") == 5 for line, method in zip(lines, runs, strict=True)
+    )
 
 
 @pytest.mark.slow

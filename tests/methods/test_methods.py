@@ -7,10 +7,13 @@ import re
 from typing import Any
 
 import pytest
+from torch import nn
 
+import pamd
+from pamd.cli.main import main
 from pamd.configuration import configure
 from pamd.errors import ConfigError, UnknownNameError
-from pamd.methods import PIPELINES, Method, method, names
+from pamd.methods import DEFAULT_METHOD, PIPELINES, Method, method, names
 from pamd.schema import differences, from_json, to_json
 
 ALL = names()
@@ -195,3 +198,17 @@ def test_a_setting_without_its_first_word(setting: str, meant: str) -> None:
     with pytest.raises(UnknownNameError) as caught:
         configure("toy", "simsr+pamd", settings=(setting,))
     assert str(caught.value) == f"unknown option {setting.partition('=')[0]!r}. Did you mean {meant!r}?"
+
+
+def test_there_is_one_default_method(capsys: pytest.CaptureFixture[str]) -> None:
+    assert configure("toy") == configure("toy", DEFAULT_METHOD)
+    assert main(["train", "--help"]) == 0
+    assert f"(default: {DEFAULT_METHOD})" in " ".join(capsys.readouterr().out.split())
+
+
+def test_the_default_method_can_reach_its_targets() -> None:
+    """A run of it does not warn about itself: the fixed point lies below the largest value of the distance."""
+    rep = pamd.Representation(DEFAULT_METHOD, encoder=nn.Linear(4, 50), action_dim=2)
+    assert rep.metric is not None
+    largest_gap = 8.0  # cartpole_swingup at scale cpu: rewards of at most 1, summed over an action repeat of 8
+    assert rep.metric.operator.bound(largest_gap) < rep.metric.distance.max_value(rep.encoder.max_norm())
