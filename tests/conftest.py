@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import os
+import signal
 from collections.abc import Iterator
 
 import pytest
@@ -11,6 +12,9 @@ def pytest_configure() -> None:
     # Workers share the cores; two threads each would only get in each other's way.
     torch.set_num_threads(1)
     os.environ["OMP_NUM_THREADS"] = "1"  # what they spawn, too
+    # A shell ignores SIGINT for what runs in its background. The commands that tests interrupt would inherit that.
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture(scope="session", autouse=True)

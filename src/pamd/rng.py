@@ -31,14 +31,18 @@ def fitting_state(state: Tensor, generator: torch.Generator) -> Tensor:
 
 def normal_like(x: Tensor, generator: torch.Generator | None) -> Tensor:
     """Return standard normal noise with the shape of x, on the device of x."""
-    drawn_on = x.device if generator is None else generator.device
-    return torch.randn(x.shape, generator=generator, device=drawn_on).to(x.device)
+    if generator is None:  # torch.compile traces this form for any batch size
+        return torch.randn(x.shape, device=x.device)
+    return torch.randn(x.shape, generator=generator, device=generator.device).to(x.device)
 
 
 def one_of(count: int, generator: torch.Generator | None) -> int:
     """Return one of 0, ..., count - 1 as a Python int, without waiting for a device."""
     if generator is None or generator.device.type == "cpu":
-        return int(torch.randint(count, (), generator=generator))
+        i = int(torch.randint(count, (), generator=generator))
+        torch._check(i >= 0)  # torch.compile does not know the number, and must know that it is a valid index
+        torch._check(i < count)
+        return i
     # A number drawn on the device would have to be read back. The generator's seed and offset are on the host.
     offset = generator.get_offset()
     generator.set_offset(offset + _OFFSET_STEP)

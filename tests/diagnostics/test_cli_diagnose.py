@@ -92,10 +92,7 @@ def test_ctrl_c_keeps_what_was_computed(runs: dict[str, Path], tmp_path: Path) -
     out = tmp_path / "out"
     words = ["residual", str(runs["sac"]), "--seeds", "2", "--steps", "300", "--out", str(out), *SMALL]
     command = [sys.executable, "-m", "pamd", "diagnose", *words]
-    # A shell may have set the signal to be ignored for what runs in its background.
-    child = subprocess.Popen(
-        command, stderr=subprocess.PIPE, text=True, preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL)
-    )
+    child = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
     ledger = out / "curves.jsonl"
     while not (ledger.is_file() and len(ledger.read_text().splitlines()) > 1) and child.poll() is None:
         time.sleep(0.05)

@@ -227,6 +227,12 @@ def test_a_method_has_its_color_whatever_its_variant(tmp_path: Path) -> None:
     assert looks["simsr+pamd (method.latent_dim=11)"][0] == color("simsr+pamd")
 
 
+def test_the_script_reads_only_what_the_page_has(tmp_path: Path) -> None:
+    text = page.build([DEMO], tmp_path).read_text()
+    methods = data(tmp_path / "index.html")["methods"]
+    assert set(re.findall(r"\bmethod\.(\w+)", text)) <= set(methods[0])
+
+
 def test_a_section_of_another_distribution_appears_on_the_page(tmp_path: Path) -> None:
     @add(45, "Own numbers")
     def own(content: Content) -> str:

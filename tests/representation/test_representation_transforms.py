@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import pickle
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import pytest
@@ -40,6 +40,12 @@ def transitions() -> tuple[Tensor, ...]:
 
 def total(rep: Any) -> Tensor:
     return rep(*transitions(), generator=torch.Generator().manual_seed(1)).total
+
+
+def seeded_total(losses: Callable[..., Any], batch: Sequence[Tensor]) -> Tensor:
+    """The total loss with draws from torch's global generator, which torch.compile can trace."""
+    torch.manual_seed(1)
+    return losses(*batch).total
 
 
 def learned(rep: pamd.Representation) -> dict[str, nn.Parameter]:
@@ -136,12 +142,41 @@ def test_export_with_any_batch(name: str) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["simsr+pamd", "mico"])
+@pytest.mark.parametrize("name", [*NAMES, "dbc-det+pamd"])
+def test_the_losses_are_one_graph_for_any_batch(name: str) -> None:
+    """The backend "eager" runs the graph as it is. Others drop draws that nobody reads, and so draw other pairs."""
+    rep = make(name)
+    weights = learned(rep)
+    torch.compiler.reset()
+    compiled = torch.compile(rep.losses, fullgraph=True, backend="eager")
+    for size in (8, 6):
+        batch = [part[:size] for part in transitions()]
+        found, expected = seeded_total(compiled, batch), seeded_total(rep.losses, batch)
+        torch.testing.assert_close(found, expected)
+        torch.testing.assert_close(gradients(found, weights), gradients(expected, weights))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["dbc-det+pamd", "simsr+pamd", "mico"])
 def test_compile_forward_and_backward(name: str) -> None:
-    """Draws break the graph, so it is not captured whole."""
+    rep = make(name)
+    weights = learned(rep)
+    torch.compiler.reset()
+    compiled = torch.compile(rep, fullgraph=True, backend="aot_eager")
+    found, expected = seeded_total(compiled, transitions()), seeded_total(rep, transitions())
+    torch.testing.assert_close(found, expected)
+    torch.testing.assert_close(gradients(found, weights), gradients(expected, weights))
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore:The .grad attribute of a Tensor that is not a leaf:UserWarning")
+@pytest.mark.parametrize("name", ["simsr+pamd", "mico"])
+def test_a_generator_breaks_the_graph_but_not_the_losses(name: str) -> None:
     rep = make(name)
     weights = learned(rep)
     torch.compiler.reset()
     loss = total(torch.compile(rep, backend="aot_eager"))
     torch.testing.assert_close(loss, total(rep))
     torch.testing.assert_close(gradients(loss, weights), gradients(total(rep), weights))
+    with pytest.raises(torch._dynamo.exc.Unsupported, match="Generator"):
+        total(torch.compile(rep, fullgraph=True, backend="aot_eager"))

@@ -141,6 +141,14 @@ def test_a_run_whose_node_is_lost_goes_on_at_another(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore")
+def test_without_an_address_no_other_cluster_is_joined(monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("ray")
+    monkeypatch.setenv("RAY_ADDRESS", "127.0.0.1:1")  # nobody answers there
+    BACKENDS.get("ray")(Resources(workers=1, threads=1)).close()
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore")
 def test_slurm_jobs_through_submitit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("submitit")
     slurm = BACKENDS.get("slurm")
@@ -162,7 +170,7 @@ def test_ctrl_c_leaves_runs_that_the_same_sweep_finishes(
 ) -> None:
     pytest.importorskip(module)
     monkeypatch.setattr(BACKENDS.get("slurm"), "cluster", "local")
-    (job,) = toys(tmp_path / "swept", [0], decisions=400)  # long enough to be caught half way
+    (job,) = toys(tmp_path / "swept", [0], decisions=2000)  # long enough to be caught half way on a busy machine
 
     def interrupt(runs: Sequence[Tracked]) -> None:
         if any((job.path / "checkpoints").glob("0*")):

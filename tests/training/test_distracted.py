@@ -66,7 +66,7 @@ def videos(tmp_path: Path) -> Path:
     ("owner", "function", "call"),
     [
         ("pamd.agent:Agent", "act", 25),
-        pytest.param("pamd.runs.logs:Logs", "offsets", 4, marks=pytest.mark.slow),
+        pytest.param("pamd.runs.logs:Logs", "state", 4, marks=pytest.mark.slow),
     ],
 )
 def test_killed_and_resumed(tmp_path: Path, videos: Path, owner: str, function: str, call: int) -> None:

@@ -11,7 +11,7 @@
   };
   const state = { unit: "decisions", seeds: false, hidden: new Set() };
   const darkPage = matchMedia("(prefers-color-scheme: dark)");
-  const hue = (method) => (darkPage.matches ? method.dark : method.colour);
+  const hue = (method) => (darkPage.matches ? method.dark : method.color);
   const NS = "http://www.w3.org/2000/svg";
 
   function element(name, attributes = {}, parent = null, text = null) {

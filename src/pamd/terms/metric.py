@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import functools
 from dataclasses import field
 from typing import Any, ClassVar, Literal, NamedTuple, cast
 
@@ -193,6 +192,7 @@ class MetricInputs:
     def __init__(self, latents: BatchLatents, operator: Operator[Any], copy: Copy) -> None:
         self.latents, self._operator, self._copy = latents, operator, copy
         self.weight: Tensor | None = None
+        self._stored_next: _NextState | None = None
 
     def __len__(self) -> int:
         return len(self.latents.batch)
@@ -229,9 +229,15 @@ class MetricInputs:
     def next_sample_other(self) -> Tensor | None:
         return self._next.other_sample
 
-    @functools.cached_property
+    @property
     def _next(self) -> _NextState:
         """The next state, drawn once. All operators draw the sample, so that they use the same random numbers."""
+        # Not a cached_property: Python 3.11 takes a lock in it, which torch.compile cannot trace.
+        if self._stored_next is None:
+            self._stored_next = self._draw_next()
+        return self._stored_next
+
+    def _draw_next(self) -> _NextState:
         latents, generator = self.latents, self.latents.generator
         transition: Transition = latents.terms["transition"]
         if self._copy == "online":  # the transition loss shares this prediction, with its gradient

@@ -77,7 +77,8 @@ def _connect(resources: Resources) -> Any:
     quiet = {"log_to_driver": False, "logging_level": "ERROR", "include_dashboard": False}
     if resources.address is None:
         wanted = (resources.threads or 1) * (resources.workers or 1)
-        ray.init(num_cpus=max(cores(), wanted), **quiet)
+        # "local": without it, Ray would join any cluster that already runs on this machine.
+        ray.init(address="local", num_cpus=max(cores(), wanted), **quiet)
         return ray
     _check_answers(resources.address)
     quiet.pop("include_dashboard")
