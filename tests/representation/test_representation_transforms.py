@@ -178,5 +178,6 @@ def test_a_generator_breaks_the_graph_but_not_the_losses(name: str) -> None:
     loss = total(torch.compile(rep, backend="aot_eager"))
     torch.testing.assert_close(loss, total(rep))
     torch.testing.assert_close(gradients(loss, weights), gradients(total(rep), weights))
+    torch.compiler.reset()
     with pytest.raises(torch._dynamo.exc.Unsupported, match="Generator"):
         total(torch.compile(rep, fullgraph=True, backend="aot_eager"))
