@@ -28,19 +28,27 @@ def texture(model: Any, name: str) -> NDArray[np.float64]:
     return texels(model, model.texture(name).id).astype(np.float64)
 
 
-@pytest.mark.parametrize("task", ["cheetah_run", "finger_spin"])
-def test_texels_are_those_of_the_formula(task: str) -> None:
+@pytest.mark.parametrize("task", [*FLOORS, "cartpole_swingup", "finger_spin", "point_mass_easy"])
+def test_texels_are_those_of_the_released_suite(task: str) -> None:
     stock, released = (model_of(pamd.make_env(task, scene=scene)) for scene in ("stock", RELEASED))
-    sky, floor = texture(stock, "skybox"), texture(stock, "grid")
+    sky = texture(stock, "skybox")
     marks = sky.min(-1, keepdims=True) == 255
     assert 0.009 < marks.mean() < 0.011, "the sky has a mark in one texel of a hundred"
-    # Rec. 601: the brightness of a color.
-    gray = np.rint(floor @ np.array([0.299, 0.587, 0.114]))[..., None].repeat(3, -1)
-    wanted = gray if task in FLOORS else floor
-    for name, formula in (("skybox", np.where(marks, 0.0, sky)), ("grid", wanted)):
+    gray = task in FLOORS
+    dark, light = ([25.0, 25, 25], [51.0, 51, 51]) if gray else ([25.0, 25, 102], [51.0, 51, 204])
+    # The squares are two by two, and the first is dark. The outermost texels have the color of the dark squares.
+    y, x = np.mgrid[:300, :300]
+    is_dark = ((y < 150) == (x < 150)) | np.isin(y, (0, 299)) | np.isin(x, (0, 299))
+    for name, formula in (
+        ("skybox", np.where(marks, 0.0, sky)),
+        ("grid", np.where(is_dark[..., None], dark, light)),
+    ):
         difference = np.abs(texture(released, name) - formula).max()
         report("scene", float(difference))
         assert difference == 0
+    decoration = [model.material("decoration").rgba.tolist() for model in (stock, released)]
+    assert decoration[0] == pytest.approx([0.3, 0.5, 0.7, 1])
+    assert decoration[1] == pytest.approx([0.3, 0.5, 0.7, 1] if gray else [0.7, 0.5, 0.3, 1])
 
 
 @pytest.mark.parametrize("task", FLOORS)

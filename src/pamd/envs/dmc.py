@@ -9,7 +9,7 @@ import logging
 import re
 from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,7 +17,6 @@ from numpy.typing import NDArray
 from pamd.envs.backend import import_simulator
 from pamd.envs.camera import Camera
 from pamd.envs.config import EnvConfig, Scene
-from pamd.envs.distractors.compose import to_gray
 from pamd.envs.task import FAMILIES, Adjust, MaskedFrame, Outcome, Task, scale_action
 from pamd.errors import ConfigError, TaskError, UnknownNameError
 
@@ -35,11 +34,6 @@ ACTION_REPEATS: dict[str, int] = {
 
 OTHER_ACTION_REPEAT = 2
 """The value for tasks that are not in the table. It is the smaller of the two values in the table."""
-
-_GRAY_FLOORS = ("cheetah", "hopper", "walker")
-"""The domains whose floor is dark gray in the released DBC code. The others keep their floor."""
-_MARK = 255
-"""The channel value of the marks in the sky. Nothing else there is pure white."""
 
 _UNLIMITED_FRAMES = 1000
 """The time limit of lqr, in frames. The suite sets no limit for lqr and this limit for all other tasks."""
@@ -173,25 +167,49 @@ def _check_known(name: str, names: Collection[str]) -> None:
 
 
 # -- The scene of the released DBC code --------------------------------------------------------------------------------
-# That code uses a modified suite. Two of its changes are known: the floor of cheetah, hopper and walker is dark gray,
-# and the marks in the sky are black. They are applied to the loaded model before it is drawn.
+# That code uses a modified suite. Its colors are applied to the loaded model before it is drawn.
+
+
+class _Floor(NamedTuple):
+    """The RGB colors of the checkered texture "grid": its two kinds of squares, and its edge."""
+
+    dark: tuple[int, int, int]
+    light: tuple[int, int, int]
+    edge: tuple[int, int, int]
+
+
+_STOCK_DARK = (25, 51, 76)
+"""The color of the dark squares of the stock floor."""
+_GRAY_FLOOR = _Floor((25, 25, 25), (51, 51, 51), (25, 25, 25))
+_BLUE_FLOOR = _Floor((25, 25, 102), (51, 51, 204), (25, 25, 102))
+_GRAY_FLOORS = ("cheetah", "hopper", "walker")
+"""The domains whose floor is gray. All others have the blue floor, and another color of the material "decoration"."""
+_DECORATION = (0.7, 0.5, 0.3)
+_MARK = 255
+"""The channel value of the marks in the stock sky. Nothing else there is pure white."""
 
 
 def recolor(model: Any, domain: str) -> None:
-    """Apply the colors of the released DBC code to mujoco.MjModel `model`. Call this before the first image.
-
-    Gray texels keep their original brightness.
-    """
+    """Apply the colors of the released DBC code to mujoco.MjModel `model`. Call this before the first image."""
     mujoco = import_simulator("mujoco")
     for texture in range(model.ntex):
         if model.tex_type[texture] == mujoco.mjtTexture.mjTEXTURE_SKYBOX:
             sky = texels(model, texture)
             sky[(sky == _MARK).all(-1)] = 0
-    if domain in _GRAY_FLOORS:
-        for material in _floor_materials(mujoco, model):
-            for texture in {int(number) for number in np.ravel(model.mat_texid[material]) if number >= 0}:
-                floor = texels(model, texture)
-                floor[:] = to_gray(floor)
+        elif model.texture(texture).name == "grid":
+            _recolor_floor(texels(model, texture), _GRAY_FLOOR if domain in _GRAY_FLOORS else _BLUE_FLOOR)
+    if domain not in _GRAY_FLOORS:
+        for material in range(model.nmat):
+            if model.material(material).name == "decoration":
+                model.mat_rgba[material, :3] = _DECORATION
+
+
+def _recolor_floor(grid: NDArray[np.uint8], floor: _Floor) -> None:
+    """Change the stock colors of the texture `grid` [H, W, 3] in place."""
+    grid[:] = np.where((grid == _STOCK_DARK).all(-1, keepdims=True), floor.dark, floor.light)
+    # The stock edge has the color of the light squares, so it is known only by its place.
+    grid[[0, -1]] = floor.edge
+    grid[:, [0, -1]] = floor.edge
 
 
 def texels(model: Any, texture: int) -> NDArray[np.uint8]:
@@ -200,8 +218,3 @@ def texels(model: Any, texture: int) -> NDArray[np.uint8]:
     start = model.tex_adr[texture]
     view: NDArray[np.uint8] = model.tex_data[start : start + height * width * channels]
     return view.reshape(height, width, channels)
-
-
-def _floor_materials(mujoco: Any, model: Any) -> set[int]:
-    is_plane = model.geom_type == mujoco.mjtGeom.mjGEOM_PLANE
-    return {int(material) for material in model.geom_matid[is_plane] if material >= 0}
