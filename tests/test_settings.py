@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 import pytest
 
@@ -75,6 +75,20 @@ def test_fields_and_options_are_set() -> None:
     assert changed() == Run()
     assert changed("seed=3", "recipe.latent_dim=1e2") == Run(3, Recipe(latent_dim=100))
     assert changed("recipe.name=0.5x").recipe.name == "0.5x"
+
+
+@record(what="limits")
+class Limits:
+    count: Count | None = 3
+    path: str | None = None
+    shift: Literal["none", "random"] | None = None
+
+
+def test_none_is_null_unless_the_field_takes_text() -> None:
+    assert override(Limits(), ["count=none"]) == override(Limits(), ["count=None"]) == Limits(count=None)
+    assert override(Limits(), ["path=none", "shift=none"]) == Limits(path="none", shift="none")
+    with pytest.raises(ConfigError, match="latent_dim must be a whole number of at least 1, got 'none'"):
+        changed("recipe.latent_dim=none")
 
 
 def test_a_part_in_a_list_is_addressed_by_its_name() -> None:

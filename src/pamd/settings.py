@@ -59,9 +59,9 @@ def override(config: _C, settings: Sequence[str], what: str = "the config") -> _
 def apply_settings(cls: type[Any], tree: dict[str, Any], settings: Sequence[str]) -> None:
     """Change the tree of a `cls` in place with settings such as "method.operator.gamma=0.9".
 
-    Keys are dotted. Values are JSON or plain words. `options` may be omitted from a key: `learner.batch` is
-    `learner.options.batch`. A new name of a part also sets the default options of that name. Names are set first,
-    regardless of the order of the settings.
+    Keys are dotted. Values are JSON or plain words; `none` is null where no text is valid. `options` may be omitted
+    from a key: `learner.batch` is `learner.options.batch`. A new name of a part also sets the default options of that
+    name. Names are set first, regardless of the order of the settings.
 
     A part in a list of parts is addressed by its name: `method.metric.weight=0.5` changes the term "metric" of
     `method.terms`, `method.metric=null` removes it, `method.metric={}` adds it with its default options.
@@ -116,7 +116,17 @@ def _apply(cls: Any, tree: dict[str, Any], key: str, value: Any) -> None:
         return
     if _is_part(kind) and name == "name" and value != branch.get("name"):
         branch["options"] = to_tree(kind(value))["options"]
-    branch[name] = value
+    branch[name] = None if _means_null(kind, name, value) else value
+
+
+def _means_null(kind: Any, name: str, value: Any) -> bool:
+    """Return whether `value` is the word none for a field that may be null. Where text is valid, it is the text."""
+    if not isinstance(value, str) or value.lower() != "none" or not dataclasses.is_dataclass(kind):
+        return False
+    allowed = typing.get_args(field_types(kind).get(name))
+    # A field of text, or of words such as Literal["none", "shift"], has the word itself.
+    takes_text = any(hint is str or typing.get_origin(hint) is typing.Literal for hint in allowed)
+    return type(None) in allowed and not takes_text
 
 
 class _Target(NamedTuple):

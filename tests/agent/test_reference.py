@@ -56,6 +56,9 @@ def old_fields(name: str, fidelity: Any) -> dict[str, Any]:
     if made.distance is not None and hasattr(made.distance.options, "aux_pairs"):
         estimated = dataclasses.replace(made.distance.options, aux_pairs=16, aux_probes=4)
         metric["distance"] = dataclasses.replace(made.distance, options=estimated)
+    if made.distance is not None and made.distance.name == "mico":
+        exact = dataclasses.replace(made.distance.options, angle="exact")
+        metric["distance"] = dataclasses.replace(made.distance, options=exact)
     return {**fields, "metric": metric} if metric else fields
 
 

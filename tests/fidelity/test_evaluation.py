@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
 import json
 from pathlib import Path
@@ -95,12 +96,15 @@ def exact_term(distance: Any, z: np.ndarray, z_prime: np.ndarray) -> float:
     return float(-1e-3 * np.mean((G_tilde - np.eye(d) / d) ** 2))
 
 
-def test_the_auxiliary_term_is_exact() -> None:
+@pytest.mark.parametrize(
+    ("method", "preset"), [("dbc-det+pamd", "released-dbc"), ("simsr+pamd", "released-independent")]
+)
+def test_the_auxiliary_term_is_exact(method: str, preset: str) -> None:
     torch.manual_seed(0)
-    distance = configure("toy", "dbc-det+pamd", fidelity="released").method.distance
+    distance = configure("toy", method, fidelity="released").method.distance
     assert distance is not None
-    assert (distance.options.aux_pairs, distance.options.aux_probes) == (None, None)
-    made = pamd.distance("pamd", latent_dim=6, preset="released-dbc")
+    made = pamd.distance("pamd", latent_dim=6, preset=preset)
+    assert dataclasses.replace(distance.options, hidden=made.config.hidden) == made.config
     z, z_prime = torch.randn(33, 6), torch.randn(33, 6)
     found = made.measure(z, z_prime, generator=torch.Generator().manual_seed(0))[1]
     again = made.measure(z, z_prime, generator=torch.Generator().manual_seed(1))[1]
@@ -109,6 +113,13 @@ def test_the_auxiliary_term_is_exact() -> None:
     assert torch.equal(found, again), "nothing is drawn"
     formula = np.asarray(exact_term(made, z.numpy(), z_prime.numpy()))
     assert largest_difference("evaluation", found, formula) < 1e-15
+
+
+def test_none_makes_the_estimated_term_exact() -> None:
+    settings = ("method.metric.distance.aux_pairs=none", "method.metric.distance.aux_probes=none")
+    distance = configure("toy", "simsr+pamd", settings=settings).method.distance
+    assert distance is not None
+    assert (distance.options.aux_pairs, distance.options.aux_probes) == (None, None)
 
 
 @pytest.mark.parametrize(

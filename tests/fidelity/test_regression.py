@@ -1,7 +1,9 @@
-"""The regression of SimSR with the MLP distance, and the operations that the paper counts for PAMD's branch."""
+"""The regression of SimSR with the MLP distance, MICo's angle, and the operations that the paper counts for PAMD."""
 
 from __future__ import annotations
 
+import dataclasses
+import math
 from typing import Any
 
 import numpy as np
@@ -31,6 +33,23 @@ def test_simsr_with_the_mlp_distance_minimizes_smooth_l1(fidelity: Any) -> None:
     formula = np.where(error < 1, error**2 / 2, error - 0.5).mean()
     assert 0.1 < (error < 1).mean() < 0.9, "both branches of smooth-l1 must be reached"
     assert largest_difference("paper", found.value, formula) < 1e-12
+
+
+def test_the_released_angle_of_mico() -> None:
+    torch.manual_seed(0)
+    z = torch.randn(60, 5)
+    z_prime = torch.cat([torch.randn(20, 5), z[20:40] + 1e-4 * torch.randn(20, 5), 2 * z[40:50], -z[50:60]])
+    distance = pamd.method("mico", "released", latent_dim=5).distance
+    assert distance is not None
+    found = pamd.distance("mico", latent_dim=5, **dataclasses.asdict(distance.options))(z, z_prime)
+    x, y = z.numpy(), z_prime.numpy()
+    cos = (x * y).sum(-1) / (np.sqrt((x**2).sum(-1) * (y**2).sum(-1)) + 1e-8)
+    assert (cos > 1 - 1e-6).sum() == 30, "nearly parallel pairs must reach the clamp"
+    angle = np.arccos(np.clip(cos, -1 + 1e-6, 1 - 1e-6))
+    formula = ((x**2).sum(-1) + (y**2).sum(-1)) / 2 + 0.1 * angle
+    assert largest_difference("angle", found, formula) < 1e-10
+    exact = pamd.distance("mico", latent_dim=5)(z, z_prime)
+    assert float((found - exact).abs().max()) == pytest.approx(0.1 * math.acos(1 - 1e-6), rel=1e-4)
 
 
 def test_four_passes_of_network_and_product_are_the_papers_count() -> None:

@@ -95,8 +95,9 @@ def test_an_agent_keeps_the_schedule(name: str, fidelity: Any, options: dict[str
         assert [row[part] for row in rows] == expected, part
 
 
-@pytest.mark.parametrize(("fidelity", "update"), [("paper", 7000), ("released", 6999)])
+@pytest.mark.parametrize(("fidelity", "update"), [("paper", 7000), ("released", 7001)])
 def test_micos_copy(fidelity: Any, update: int) -> None:
+    """At `released`, update u is at step u + 999, and the copy is made at steps that are multiples of 8000."""
     own = make_agent("mico", fidelity).representation
     online, slow = (e.network.head.weight for e in (own.encoder, own.target_encoders["periodic"]))
     with torch.no_grad():

@@ -6,10 +6,9 @@ import pytest
 from tests.fidelity.difference import PAGE, ROWS, documented, replaced, report, table
 
 
-def test_the_page_has_all_nine_rows() -> None:
+def test_the_page_has_all_rows() -> None:
     found = documented()
     assert list(found) == list(ROWS)
-    assert len(found) == 9
     assert all(0 <= difference < 1 for difference in found.values())
 
 

@@ -14,6 +14,7 @@ import pamd
 from pamd.configuration import RunOptions, configure
 from pamd.errors import ConfigError, RunError
 from pamd.methods import names
+from pamd.runs import identity
 from pamd.runs.identity import LAYOUT, tree_identity
 from pamd.schema import Part, to_tree
 from pamd.settings import RENAMED
@@ -105,6 +106,17 @@ def test_budget_and_runtime_are_no_part_of_a_runs_identity() -> None:
     assert run_name(one) == run_name(dataclasses.replace(one, runtime=pamd.training.Runtime(threads=1)))
     assert run_name(one) != run_name(dataclasses.replace(one, seed=5))
     assert run_name(one) != run_name(dataclasses.replace(one, evaluate_every=7))
+
+
+def test_runs_from_before_an_option_was_added_keep_their_names() -> None:
+    """Options of layout 3 that are newer than published runs are left out of the hash at the value that those had."""
+    tree = to_tree(configure("toy", "mico"))
+    (metric,) = (term for term in tree["method"]["terms"] if term["name"] == "metric")
+    name = identity.run_name(tree)
+    assert metric["options"]["distance"]["options"].pop("angle") == "exact"
+    assert identity.run_name(tree) == name
+    metric["options"]["distance"]["options"]["angle"] = "released"
+    assert identity.run_name(tree) != name
 
 
 def test_settings_come_before_any_check() -> None:

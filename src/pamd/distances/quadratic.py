@@ -67,10 +67,11 @@ class PairConditionedConfig(QuadraticConfig):
     """Whether the network keeps its random weights. Only the latents (and a learned scale) are then trained."""
 
 
-_RELEASED = {"ridge": None, "diagonal_epsilon": 1e-12, "trace_epsilon": 1e-12, "aux_norm": "mean"}
+_EXACT_TERM = {"aux_norm": "mean", "aux_pairs": None, "aux_probes": None}
+_RELEASED = {"ridge": None, "diagonal_epsilon": 1e-12, "trace_epsilon": 1e-12, **_EXACT_TERM}
 PRESETS: Mapping[str, Mapping[str, Any]] = {
     "paper": {},
-    "released-dbc": {**_RELEASED, "root": "clamp", "root_epsilon": 1e-8, "aux_pairs": None, "aux_probes": None},
+    "released-dbc": {**_RELEASED, "root": "clamp", "root_epsilon": 1e-8},
     "released-independent": {**_RELEASED, "root": "add", "root_epsilon": 1e-12},
     "released-residual": {
         "ridge": None,

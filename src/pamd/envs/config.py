@@ -170,8 +170,8 @@ class EnvConfig:
     noise: NoiseConfig | None = None
     """Noise coordinates appended to the states of a `state:` task; None adds none."""
     scene: Scene = "stock"
-    """The colors of floor and sky. `released-dbc` has a dark gray floor (cheetah, hopper, walker) or a blue one (all other
-    domains), and black marks in the sky. DMControl only."""
+    """The colors of floor and sky. `released-dbc` has a dark gray floor (cheetah, hopper, walker) or a blue one (all
+    other domains), and black marks in the sky. DMControl only."""
 
     def __post_init__(self) -> None:
         if not self.task.strip():

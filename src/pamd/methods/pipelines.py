@@ -124,7 +124,7 @@ def _dbc_normed(fidelity: Fidelity) -> Method:
 
 def _mico(fidelity: Fidelity) -> Method:
     metric = _metric(
-        DistancePart("mico"),
+        DistancePart("mico", {"angle": "released" if fidelity == "released" else "exact"}),
         OperatorPart("independent", {"next_latents": "replay"}),
         right="target",
         regression="smooth-l1",
@@ -132,7 +132,7 @@ def _mico(fidelity: Fidelity) -> Method:
         target_encoder="periodic",
         in_step="critic",
     )
-    targets = _independent_targets(fidelity, period_offset=1001 if fidelity == "released" else 1000)
+    targets = _independent_targets(fidelity, period_offset=STEP_OFFSET if fidelity == "released" else 1000)
     return Method("mico", fidelity, targets=targets, critic_weight=1 - 1e-5, terms=(metric,))
 
 

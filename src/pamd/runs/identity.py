@@ -18,6 +18,10 @@ LAYOUT = 3
 _NOT_IDENTITY = ("layout", "pamd", "runtime", "decisions")
 """Versions, the runtime and the budget. They are not part of a run's identity."""
 
+_ADDED = {"angle": "exact"}
+"""Options that are newer than layout 3, with the value that all earlier runs had. At this value, an option is not part
+of a run's identity, so that earlier runs keep their names."""
+
 _FIELDS = 5
 """The maximum number of edited fields that an error lists."""
 
@@ -48,7 +52,18 @@ def tree_identity(tree: Mapping[str, Any]) -> dict[str, Any]:
     if isinstance(env, dict) and isinstance(distractor, dict) and distractor.get("train"):
         # Videos are identified by their content. The location of the files does not matter.
         left["env"] = {**env, "distractor": {**distractor, "videos": None}}
-    return left
+    return {name: _without_added(value) for name, value in left.items() if _is_identity(name, value)}
+
+
+def _without_added(value: Any) -> Any:
+    """Return a part of a tree without the added options that have the value of earlier runs."""
+    if isinstance(value, dict):
+        return {key: _without_added(inner) for key, inner in value.items() if _is_identity(key, inner)}
+    return [_without_added(item) for item in value] if isinstance(value, list) else value
+
+
+def _is_identity(key: str, value: Any) -> bool:
+    return key not in _ADDED or value != _ADDED[key]
 
 
 def identity_digest(identity: Mapping[str, Any]) -> str:
