@@ -1,4 +1,4 @@
-"""The released video: whole frames squashed, a random first frame, clips repeated up to 1000 frames."""
+"""The released video: gray frames, squashed without antialiasing; a random first frame; clips repeat up to 1000."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from tests.fidelity.difference import report
 from pamd.envs.distractors import DistractorConfig, distractor
 from pamd.envs.distractors.clips import VideoFile
 from pamd.envs.distractors.scenery import Scenery
+from pamd.envs.distractors.split import find_clips
 from pamd.errors import ConfigError
 
 Picture = NDArray[np.uint8]
@@ -30,21 +31,47 @@ def write_lossless(path: Path, pictures: list[Picture]) -> Path:
     return path
 
 
-def test_a_squashed_frame_is_the_mean_of_its_blocks(tmp_path: Path) -> None:
+def bilinear(picture: NDArray[np.float64], size: int) -> NDArray[np.float64]:
+    """Each pixel between its four neighbors [H, W], by the formula. Pixel i has its center at i + 1/2."""
+    height, width = picture.shape
+    out = np.empty((size, size))
+    for i in range(size):
+        for j in range(size):
+            y = min(max((i + 0.5) * height / size - 0.5, 0), height - 1)
+            x = min(max((j + 0.5) * width / size - 0.5, 0), width - 1)
+            below, after = min(int(y) + 1, height - 1), min(int(x) + 1, width - 1)
+            top = picture[int(y), int(x)] * (1 - x % 1) + picture[int(y), after] * (x % 1)
+            bottom = picture[below, int(x)] * (1 - x % 1) + picture[below, after] * (x % 1)
+            out[i, j] = top * (1 - y % 1) + bottom * (y % 1)
+    return out
+
+
+@pytest.mark.parametrize(("height", "width"), [(30, 46), (9, 12), (12, 12)])
+def test_a_squashed_frame_is_gray_first_and_then_bilinear(tmp_path: Path, height: int, width: int) -> None:
     rng = np.random.default_rng(0)
-    pictures = [rng.integers(0, 256, (24, 48, 3), np.uint8) for _ in range(3)]
-    clip = VideoFile(write_lossless(tmp_path / "noise.mkv", pictures), "squash")
+    pictures = [rng.integers(0, 256, (height, width, 3), np.uint8) for _ in range(2)]
+    write_lossless(tmp_path / "noise.mkv", pictures)
+    config = distractor("released-video", videos=str(tmp_path))
+    (clip,) = find_clips(config)
     found = np.stack(list(clip.frames(12, 1000))).astype(np.float64)
-    # Every pixel of 12 x 12 covers two rows and four columns of 24 x 48.
-    formula = np.stack(pictures).astype(np.float64).reshape(3, 12, 2, 12, 4, 3).mean((2, 4))
+    gray = [np.rint(picture @ np.array([0.299, 0.587, 0.114])) for picture in pictures]
+    formula = np.stack([bilinear(one, 12) for one in gray])[..., None].repeat(3, -1)
     difference = float(np.abs(found - formula).max())
     report("video", difference)
-    assert difference <= 1, "a pixel is rounded to a level"
+    assert difference <= 0.5 + 1e-9, "a pixel is rounded to a level"
+
+
+def test_color_is_scaled_in_the_same_way(tmp_path: Path) -> None:
+    picture = np.random.default_rng(0).integers(0, 256, (30, 46, 3), np.uint8)
+    clip = VideoFile(write_lossless(tmp_path / "noise.mkv", [picture] * 2), "squash")
+    formula = np.stack([bilinear(picture[..., channel].astype(np.float64), 12) for channel in range(3)], -1)
+    assert np.abs(next(clip.frames(12, 2)) - formula).max() <= 0.5 + 1e-9
 
 
 def test_the_fit_is_part_of_a_clips_content(tmp_path: Path) -> None:
     path = write_lossless(tmp_path / "flat.mkv", [np.full((24, 48, 3), 9, np.uint8)] * 2)
     assert VideoFile(path, "squash").content() != VideoFile(path).content()
+    assert VideoFile(path, "squash", gray=True).content() != VideoFile(path, "squash").content()
     assert VideoFile(path, "squash").rank() == VideoFile(path).rank()
 
 

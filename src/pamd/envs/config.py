@@ -62,7 +62,8 @@ class DistractorConfig:
     start: Literal["first", "random"] = "first"
     """Where the continuous video starts: at its first frame, or at a random frame that depends on the seed."""
     fit: Literal["crop", "squash"] = "crop"
-    """How a frame is made square: crop the central square, or scale the frame without keeping its aspect ratio."""
+    """How a frame is made square. `crop` takes the central square and averages over areas. `squash` scales the whole
+    frame by bilinear interpolation without antialiasing, after the conversion to gray, as in the released code."""
     noise: _Share = 0.25
     """Standard deviation of `source: noise` around mid-gray, as a fraction of the pixel range."""
     jitter: Annotated[float, Ge(0), Le(30)] = 0.0

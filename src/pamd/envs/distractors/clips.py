@@ -11,11 +11,12 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from pamd.envs.distractors.compose import resize_bilinear, to_gray
 from pamd.envs.distractors.motion import pan_and_zoom, procedural
 from pamd.errors import ClipError
 
 Fit = Literal["crop", "squash"]
-"""How a frame is made square: crop the central square, or scale the frame without keeping its aspect ratio."""
+"""How a frame is made square: the central square, area-averaged, or the whole frame, bilinear without antialiasing."""
 
 _HEAD_BYTES = 1 << 16
 _WHOLE = 0.9
@@ -81,22 +82,25 @@ class _File(Clip):
 
 
 class VideoFile(_File):
-    """A video, cropped to its central square or scaled to a square."""
+    """A video, cropped to its central square or scaled to a square.
 
-    RECIPE = b"squash, 1"
+    With `gray`, a video that is scaled to a square is converted to gray before, as in the released code.
+    """
 
-    def __init__(self, path: Path, fit: Fit = "crop") -> None:
+    def __init__(self, path: Path, fit: Fit = "crop", gray: bool = False) -> None:
         super().__init__(path)
-        self._fit = fit
+        self._fit, self._gray = fit, gray
 
     def content(self) -> str:
         content = super().content()
-        return content if self._fit == "crop" else hashlib.sha256(self.RECIPE + content.encode()).hexdigest()
+        if self._fit == "crop":
+            return content
+        recipe = b"squash gray, 2" if self._gray else b"squash, 2"
+        return hashlib.sha256(recipe + content.encode()).hexdigest()
 
     def frames(self, size: int, limit: int) -> Iterator[NDArray[np.uint8]]:
-        scaled = _central_square if self._fit == "crop" else _squashed
         count = 0
-        for picture in self._pictures(lambda frame: scaled(frame, size)):
+        for picture in self._pictures(lambda frame: self._fitted(frame, size)):
             yield picture
             count += 1
             if count == limit:
@@ -106,6 +110,12 @@ class VideoFile(_File):
             raise ClipError(
                 f"{self.path} has {found}: it is not a video. An image (.png, .jpg) would be panned and zoomed"
             )
+
+    def _fitted(self, frame: Any, size: int) -> NDArray[np.uint8]:
+        if self._fit == "crop":
+            return _central_square(frame, size)
+        picture = frame.to_ndarray(format="rgb24")
+        return resize_bilinear(to_gray(picture) if self._gray else picture, size)
 
 
 class Photograph(_File):
@@ -159,10 +169,6 @@ def _central_square(frame: Any, size: int) -> NDArray[np.uint8]:
     picture = _shrunk(frame, size)
     top, left = (picture.shape[0] - size) // 2, (picture.shape[1] - size) // 2
     return picture[top : top + size, left : left + size]
-
-
-def _squashed(frame: Any, size: int) -> NDArray[np.uint8]:
-    return _scaled(frame, size, size)
 
 
 def _scaled(frame: Any, width: int, height: int) -> NDArray[np.uint8]:

