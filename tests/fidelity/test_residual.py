@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -17,6 +19,7 @@ from pamd.diagnostics.residual import _COLLECTED, _PRESETS, _SEEDS, _Experiment
 from pamd.diagnostics.transitions import choose, collect, reward_scale
 from pamd.envs import EnvConfig
 from pamd.errors import ConfigError
+from pamd.experiments import EXPERIMENTS
 from pamd.representation import LatentEncoder
 
 TOY = EnvConfig("toy", size=24)
@@ -101,3 +104,21 @@ def test_the_presets() -> None:
     assert (quick.drawn, _SEEDS["quick"]) == ("newest", 3)
     with pytest.raises(ConfigError, match="'over-maximum'"):
         dataclasses.replace(released, rewards="over-maximun")  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("scale", "fidelity", "preset"),
+    [("paper", "paper", "paper"), ("paper", "released", "released"), ("cpu", "released", "quick")],
+)
+def test_the_figure_fits_with_the_preset_of_its_fidelity(
+    scale: str, fidelity: Any, preset: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[dict[str, Any]] = []
+    monkeypatch.setattr("pamd.diagnostics.residual", lambda source, **options: asked.append(options))
+    monkeypatch.setattr("pamd.diagnostics.save", lambda result, place: None)
+    (tmp_path / "replay").mkdir()
+    after = EXPERIMENTS.get("fig-mlp").after
+    assert after is not None
+    place = after(scale, fidelity, [("simsr+pamd", Path("other")), ("simsr", tmp_path)])
+    assert place == tmp_path / "diagnostics" / f"residual-{preset}"
+    assert [options["preset"] for options in asked] == [preset]

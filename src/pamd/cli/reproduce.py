@@ -15,6 +15,7 @@ from pamd.cli.console import print_text
 from pamd.cli.sweep import Execution, plan_jobs, print_plan, print_summary, run_jobs
 from pamd.errors import ConfigError, NoRunsError, UnknownNameError
 from pamd.experiments import EXPERIMENTS, SCALES, Experiment
+from pamd.experiments.base import Fidelity
 from pamd.replay.layout import StorageName
 from pamd.report import page, tables
 from pamd.report.comparison import Comparison, compare_found
@@ -111,7 +112,9 @@ def _check(
         )
 
 
-def _report(experiment: Experiment, scale: str, fidelity: str, jobs: Sequence[Job], out: Path, diagnose: bool) -> None:
+def _report(
+    experiment: Experiment, scale: str, fidelity: Fidelity, jobs: Sequence[Job], out: Path, diagnose: bool
+) -> None:
     """Write the artifact of the existing runs and print its table. `diagnose` runs the diagnostics first."""
     runs = [(job.label, job.path) for job in jobs if (job.path / "config.json").is_file()]
     if not any(read_progress(path).last_return is not None for _, path in runs):
@@ -120,7 +123,7 @@ def _report(experiment: Experiment, scale: str, fidelity: str, jobs: Sequence[Jo
             " there is nothing to report"
         )
     if experiment.after is not None and diagnose:
-        draw(experiment.after(scale, runs))
+        draw(experiment.after(scale, fidelity, runs))
     about = {"fidelity": fidelity, "runs planned": len(jobs)}
     comparison = write_artifact(experiment, runs, out, scale, about)
     table = tables.summary(comparison, np.random.default_rng(0))

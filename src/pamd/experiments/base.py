@@ -66,8 +66,8 @@ class Labeled(NamedTuple):
     config: TrainConfig
 
 
-After = Callable[[str, Sequence[tuple[str, Path]]], Path]
-"""A diagnostic of finished runs: (scale, [(label, run directory)]) -> the directory of the diagnostic's files."""
+After = Callable[[str, Fidelity, Sequence[tuple[str, Path]]], Path]
+"""A diagnostic of finished runs: (scale, fidelity, [(label, run directory)]) -> the directory of its files."""
 
 
 @dataclass(frozen=True)

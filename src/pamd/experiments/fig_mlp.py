@@ -7,18 +7,18 @@ from pathlib import Path
 from typing import Any
 
 from pamd.errors import ConfigError
-from pamd.experiments.base import Experiment, add, arms
+from pamd.experiments.base import Experiment, Fidelity, add, arms
 from pamd.experiments.paper import WALKER_WALK
 
 RESIDUAL: dict[str, dict[str, Any]] = {
-    "paper": {"preset": "paper"},
+    "paper": {},
     "cpu": {"preset": "quick", "seeds": 4},
     "smoke": {"preset": "quick", "seeds": 1, "steps": 20, "pairs": 32},
 }
-"""The arguments of the diagnostic at each scale."""
+"""The arguments of the diagnostic at each scale. At scale `paper`, the fidelity is the preset."""
 
 
-def residual(scale: str, runs: Sequence[tuple[str, Path]]) -> Path:
+def residual(scale: str, fidelity: Fidelity, runs: Sequence[tuple[str, Path]]) -> Path:
     """Fit PAMD and the MLP to their fixed points on the replay of the first SimSR run.
 
     Each distance is fitted once with a frozen encoder and once with a trainable encoder.
@@ -28,8 +28,9 @@ def residual(scale: str, runs: Sequence[tuple[str, Path]]) -> Path:
     source = next(path for label, path in runs if label == "simsr")
     if not (source / "replay").is_dir():
         raise ConfigError(f"the residual diagnostic of fig-mlp requires {source / 'replay'}, which does not exist")
-    place = source / "diagnostics" / f"residual-{RESIDUAL[scale]['preset']}"  # The default of `pamd diagnose`.
-    diagnostics.save(diagnostics.residual(source, out=place, **RESIDUAL[scale]), place)
+    arguments = {"preset": fidelity, **RESIDUAL[scale]}
+    place = source / "diagnostics" / f"residual-{arguments['preset']}"  # The default of `pamd diagnose`.
+    diagnostics.save(diagnostics.residual(source, out=place, **arguments), place)
     return place
 
 
