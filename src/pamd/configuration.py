@@ -52,6 +52,9 @@ _RELEASED_SAC: dict[Side, dict[str, Any]] = {
 }
 """SAC options of the two released code bases that differ from the paper."""
 
+_RELEASED_LOOP = {"evaluate_starts": "new", "act_before_update": True}
+"""The training loop of both released code bases. Smaller scales keep ours."""
+
 _RELEASED_DBC_EVALUATION = {"evaluate_every": 10, "evaluate_unit": "episodes", "evaluate_episodes": 20}
 """Evaluation settings of the released DBC code. The other code base uses the paper's. Smaller scales set their own."""
 
@@ -151,8 +154,9 @@ def configure(
     if observes_states(task):
         tree["env"]["antialias"] = 1
         tree["learner"]["options"]["augmentation"] = to_tree(AugmentationPart("none"))
-    if tree["scale"] == "paper" and _is_released_dbc(tree["method"]["name"], tree["method"]["fidelity"]):
-        _merge(tree, _RELEASED_DBC_EVALUATION)
+    if tree["scale"] == "paper" and tree["method"]["fidelity"] == "released":
+        dbc = methods.side(tree["method"]["name"]) == "dbc"
+        _merge(tree, {**_RELEASED_LOOP, **(_RELEASED_DBC_EVALUATION if dbc else {})})
     _set_evaluation_unit(tree, given)
     for key, value in given.items():
         if key not in _NAMES:

@@ -115,6 +115,9 @@ def test_runs_from_before_an_option_was_added_keep_their_names() -> None:
     name = identity.run_name(tree)
     assert metric["options"]["distance"]["options"].pop("angle") == "exact"
     assert identity.run_name(tree) == name
+    assert tree.pop("evaluate_starts") == "same"
+    assert tree.pop("act_before_update") is False
+    assert identity.run_name(tree) == name
     metric["options"]["distance"]["options"]["angle"] = "released"
     assert identity.run_name(tree) != name
 

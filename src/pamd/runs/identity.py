@@ -18,7 +18,7 @@ LAYOUT = 3
 _NOT_IDENTITY = ("layout", "pamd", "runtime", "decisions")
 """Versions, the runtime and the budget. They are not part of a run's identity."""
 
-_ADDED = {"angle": "exact"}
+_ADDED = {"angle": "exact", "evaluate_starts": "same", "act_before_update": False}
 """Options that are newer than layout 3, with the value that all earlier runs had. At this value, an option is not part
 of a run's identity, so that earlier runs keep their names."""
 

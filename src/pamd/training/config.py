@@ -73,6 +73,10 @@ class TrainConfig:
     """The unit of `evaluate_every`."""
     evaluate_episodes: Count = 10
     """The number of episodes per evaluation."""
+    evaluate_starts: Literal["same", "new"] = "same"
+    """Whether all evaluations of a run have the same start states, or each has new ones, as in the released code."""
+    act_before_update: bool = False
+    """Whether to choose an action, update, then step, as in the released code. By default: choose, step, update."""
     checkpoint_every: Count = 10_000
     """The number of decisions between checkpoints."""
     log_every: Count = 500

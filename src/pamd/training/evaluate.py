@@ -22,7 +22,8 @@ if TYPE_CHECKING:
     from pamd.envs.wrappers import Episodes
 
 EVALUATION = 1_000_003
-"""The number added to a run's seed for evaluation. Every evaluation and every method uses the same episodes."""
+"""The number added to a run's seed for evaluation. All methods use the same episodes, and so does every evaluation
+unless `evaluate_starts` is "new"."""
 
 _VIDEO_SIZE = 240
 
@@ -40,6 +41,7 @@ def evaluate(
     seed: int,
     episodes: int,
     *,
+    first_episode: int = 0,
     record: bool = False,
     stop: Callable[[], bool] = lambda: False,
 ) -> tuple[dict[str, Any], _Video]:
@@ -48,13 +50,15 @@ def evaluate(
     With a video distractor or noise dimensions, episodes are played twice: first as in training, then with videos or a
     noise mean that training never uses. The second results have keys that begin with `unseen_`. The second recording
     follows the first. With noise, the row includes the denoising factors. `stop` is called after every decision. If it
-    returns True, the row is empty.
+    returns True, the row is empty. The number of an episode determines its start state. `first_episode` is the number
+    of the first one.
     """
-    row, frames = _play(agent, env_config, seed, episodes, record, stop)
+    numbers = range(first_episode, first_episode + episodes)
+    row, frames = _play(agent, env_config, seed, numbers, record, stop)
     other_config = unseen(env_config)
     if not row or other_config is None:
         return row, frames
-    other, more = _play(agent, other_config, seed, episodes, record, stop)
+    other, more = _play(agent, other_config, seed, numbers, record, stop)
     if not other:
         return {}, []
     clips = {} if env_config.distractor is None else {"clips": env_config.distractor.split}
@@ -86,21 +90,22 @@ class _TwoViews:
 
 
 def _play(
-    agent: Agent, env_config: EnvConfig, seed: int, episodes: int, record: bool, stop: Callable[[], bool]
+    agent: Agent, env_config: EnvConfig, seed: int, numbers: range, record: bool, stop: Callable[[], bool]
 ) -> tuple[dict[str, Any], _Video]:
     env = build_env(env_config, seed=seed + EVALUATION, render_size=_VIDEO_SIZE)
     returns: list[float] = []
     lengths: list[int] = []
     frames: _Video = []
     views = None if env_config.noise is None else _TwoViews(env)
+    env.episode = numbers.start - 1
     try:
-        for episode in range(episodes):
+        for episode in numbers:
             obs, _ = env.reset()
             total, length, over = 0.0, 0, False
             while not over:
                 if views is not None:
                     views.look(obs, length)
-                if record and episode == 0:
+                if record and episode == numbers.start:
                     frames.append(env.unwrapped.render())  # type: ignore[arg-type]
                 obs, reward, terminated, truncated, _ = env.step(agent.act(obs, explore=False))
                 total, length, over = total + float(reward), length + 1, terminated or truncated

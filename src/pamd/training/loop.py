@@ -6,6 +6,7 @@ import math
 from typing import Protocol
 
 import numpy as np
+from numpy.typing import NDArray
 
 from pamd.errors import DivergenceError, RunInterrupted
 from pamd.representation.meters import read_meters, warnings
@@ -47,8 +48,13 @@ def run_loop(session: Session, observer: Observer, stop: Stop) -> None:
             raise RunInterrupted(f"{run.path} stopped at decision {decisions}; continue with `pamd resume {run.path}`")
         if last:
             return
-        decide(session, clock)
-        learn(session, clock)
+        if config.act_before_update:
+            action = choose(session, clock)
+            learn(session, clock)
+            take(session, clock, action)
+        else:
+            decide(session, clock)
+            learn(session, clock)
         _show_warnings(session, observer)
         observer.progress(session)
 
@@ -73,12 +79,21 @@ def _show_warnings(session: Session, observer: Observer) -> None:
 
 def decide(session: Session, clock: Stopwatch) -> None:
     """Make one decision: choose an action, step the environment, and store the transition."""
-    agent, env, budget = session.agent, session.env, session.budget
+    take(session, clock, choose(session, clock))
+
+
+def choose(session: Session, clock: Stopwatch) -> NDArray[np.float32]:
+    """Return the action of the next decision. The first decisions are random."""
+    decisions = session.budget.decisions
     with clock.section("act"):
-        if budget.decisions < session.config.learner.options.random_decisions:
-            action = session.rng.uniform(-1, 1, env.action_space.shape).astype("float32")
-        else:
-            action = agent.act(session.obs, explore=True, decisions=budget.decisions)
+        if decisions < session.config.learner.options.random_decisions:
+            return session.rng.uniform(-1, 1, session.env.action_space.shape).astype(np.float32)
+        return session.agent.act(session.obs, explore=True, decisions=decisions)
+
+
+def take(session: Session, clock: Stopwatch, action: NDArray[np.float32]) -> None:
+    """Step the environment with `action` [A], and store the transition."""
+    env, budget = session.env, session.budget
     with clock.section("environment"):
         session.obs, reward, terminated, truncated, info = env.step(action)
     session.replay.add(action, float(reward), terminated, info["frame"])
@@ -93,7 +108,7 @@ def decide(session: Session, clock: Stopwatch) -> None:
 
 
 def learn(session: Session, clock: Stopwatch) -> None:
-    """Run the updates of this decision, and write a log row if one is due."""
+    """Run the updates that follow the decisions so far, and write a log row if one is due."""
     learner, decisions, batch = session.config.learner.options, session.budget.decisions, None
     for _ in range(learner.updates_due(decisions)):
         with clock.section("sample"):
@@ -148,6 +163,7 @@ def _evaluate(session: Session, clock: Stopwatch, stop: Stop, last: bool) -> Non
             config.env,
             config.seed,
             config.evaluate_episodes,
+            first_episode=session.budget.decisions if config.evaluate_starts == "new" else 0,
             record=record,
             stop=lambda: stop.asked,
         )
