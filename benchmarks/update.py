@@ -12,7 +12,6 @@ from pamd.measure import count_operations, head_update, interleave, make_agent, 
 from pamd.representation.meters import read_meters
 from pamd.table import Table
 from pamd.training import TrainConfig
-from pamd.training.process import keep_freed_memory, return_freed_memory
 
 __all__ = ["measure"]
 
@@ -27,8 +26,7 @@ def measure(options: Options) -> Table:
         "repetition. The sequential schedule needs more operations than the joint one: compare times, not shares.",
         "of it the head: share of PAMD's forward on both sides, penalty, backward and Adam step in the update.",
         f"meters on top: cost of the logged metrics, which are computed every {TrainConfig.log_every} updates.",
-        "memory kept: the reference with our allocator setting, which research code does not have; the second ratio is"
-        " relative to this row and more conservative.",
+        "The reference runs with our allocator setting, which research code does not have.",
         "A repetition is two updates, because the actor learns in every second one.",
     )
     return Table.from_records("update", f"one update, paper scale, {options.threads} threads", rows, notes)
@@ -42,38 +40,22 @@ def _rows(name: str, options: Options) -> list[dict[str, Any]]:
         "joint": make_agent(name, schedule="joint"),
     }
     runs: dict[str, Callable[[], object]] = {key: twice(partial(agent.update, batch)) for key, agent in agents.items()}
-    kept = runs.pop("reference")
-    runs = {"reference": _returning_memory(kept), "reference, memory kept": kept, **runs}
     distance = agents["joint"].representation.distance
     runs |= {"head": twice(head_update(distance, len(batch))), "product": matrix_product()}
     inputs = (batch.obs, batch.action, batch.reward, batch.next_obs)
     runs["meters"] = lambda: read_meters(agents["joint"].representation, *inputs)
     seconds = interleave(runs, options.repetitions)
     rows = []
-    for key in list(runs)[:4]:
+    for key in agents:
         operations = count_operations(runs[key])
         row = {"method": name, "schedule": key, "ms": round(milliseconds(seconds[key]) / 2, 1)}
         row |= {"best ms": round(500 * min(seconds[key]), 1)}
         row["x reference"] = str(ratio(seconds["reference"], seconds[key]))
-        row["x reference, memory kept"] = str(ratio(seconds["reference, memory kept"], seconds[key]))
         row["GFLOP"] = round(operations / 2e9, 1)
         row["of the limit"] = str(limit(operations, seconds[key], seconds["product"]))
-        ours = not key.startswith("reference")
+        ours = key != "reference"
         row["of it the head, %"] = str(ratio(seconds["head"], seconds[key], 100)) if ours else ""
         often = 2 / TrainConfig.log_every  # the share of repetitions with a logged row
         row["meters on top, %"] = str(ratio(seconds["meters"], seconds[key], 100 * often)) if ours else ""
         rows.append(row)
     return rows
-
-
-def _returning_memory(run: Callable[[], object]) -> Callable[[], None]:
-    """Wrap `run` with the C library's default rule for freed memory, as in research code."""
-
-    def wrapped() -> None:
-        return_freed_memory()
-        try:
-            run()
-        finally:
-            keep_freed_memory()
-
-    return wrapped

@@ -20,6 +20,7 @@ PAGES = [
     *sorted((ROOT / "docs").rglob("*.ipynb")),
     *sorted((ROOT / "studies").rglob("*.md")),
 ]
+TOP = {"benchmarks", "examples", "studies", "tests", "tools"}
 
 
 def test_tables_of_reliability_are_those_of_the_results() -> None:
@@ -54,6 +55,14 @@ def test_anchors_of_links_are_headings(page: Path) -> None:
     for target, anchor in re.findall(r"\]\(([^)#:]*)#([^)]+)\)", text_of(page)):
         other = page.parent / target if target else page
         assert anchor in anchors(other.read_text()), f"{target}#{anchor}"
+
+
+@pytest.mark.parametrize("page", [page for page in PAGES if page.name != "CHANGELOG.md"], ids=lambda page: page.name)
+def test_source_files_that_a_page_names_exist(page: Path) -> None:
+    """A file of this repository, named by its path from the root or inside the package: `training/process.py`."""
+    folders = "|".join(sorted({path.name for path in (ROOT / "src" / "pamd").iterdir() if path.is_dir()} | TOP))
+    for name in re.findall(rf"`((?:{folders})/[\w/]+\.py)`", text_of(page)):
+        assert any((root / name).is_file() for root in (ROOT, ROOT / "src" / "pamd")), name
 
 
 def text_of(page: Path) -> str:

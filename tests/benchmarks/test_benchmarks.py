@@ -31,6 +31,19 @@ def test_a_file_with_measure_is_a_benchmark_and_the_help_describes_it(capsys: py
     assert "On request only: it requires pamd[sb3]." in shown
 
 
+def test_the_published_updates_have_one_reference() -> None:
+    """A reference without kept memory flattered us, and is not measured any more."""
+    root = Path(__file__).parents[2]
+    published = json.loads((root / "results" / "bench" / "update.json").read_text())
+    assert {row["schedule"] for row in published["rows"]} == {"reference", "sequential", "joint"}
+    assert [column for column in published["rows"][0] if column.startswith("x ")] == ["x reference"]
+    page = (root / "docs" / "performance.md").read_text()
+    for row in published["rows"]:
+        if row["schedule"] != "reference":
+            median, spread = row["x reference"].split(" ", 1)
+            assert f"**{median}** {spread}" in page
+
+
 NEW = '''"""A new one."""
 from pamd.table import Table
 

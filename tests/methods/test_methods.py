@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import re
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -66,7 +67,10 @@ def test_released_simsr_pamd_also_differs_in_its_pairs_and_says_so() -> None:
         ("simsr", "paper", "learner.hidden", 256),
         ("simsr", "released", "targets.tau", 0.05),
         ("simsr", "released", "metric.regression", "smooth-l1"),
+        ("simsr", "paper", "metric.regression", "mse"),
+        ("simsr", "paper", "metric.pairing", "permutation"),
         ("simsr+pamd", "paper", "metric.regression", "mse"),
+        ("dbc-det+l2", "paper", "metric.distance.name", "l2"),
         ("simsr", "released", "learner.temperature_beta1", 0.5),
         ("simsr+mlp", "paper", "metric.regression", "smooth-l1"),
         ("dbc-det+mlp", "paper", "metric.regression", "mse"),
@@ -109,6 +113,16 @@ def test_presets(name: str, fidelity: Any, field: str, value: Any) -> None:
     for part in field.split("."):
         node = node.term(part) if part in ("metric", "transition") else getattr(node, part)
     assert node == value
+
+
+def test_both_readings_of_simsr_are_documented_and_buildable() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "fidelity.md").read_text()
+    (command,) = re.findall(r"`--set (method\.metric\.pairing=all method\.metric\.regression=\S+)` takes", page)
+    other = configure("toy", "simsr", settings=command.split()).method.metric
+    released = method("simsr", "released").metric
+    assert other is not None
+    assert released is not None
+    assert (other.pairing, other.regression) == (released.pairing, released.regression)
 
 
 def test_bad_names() -> None:

@@ -107,25 +107,13 @@ def keep_freed_memory() -> bool:
 
     This avoids page faults for the large short-lived tensors of every update.
     """
-    return _set_allocator(_LARGEST_MMAP_THRESHOLD, 2**31 - 1)
-
-
-def return_freed_memory() -> bool:
-    """Set the thresholds that glibc's default rule reaches with large tensors: the baseline for `keep_freed_memory`.
-
-    By default the mmap threshold follows the largest freed block, and the trim threshold is twice as large.
-    """
-    return _set_allocator(_LARGEST_MMAP_THRESHOLD, 2 * _LARGEST_MMAP_THRESHOLD)
-
-
-def _set_allocator(mmap_threshold: int, trim_threshold: int) -> bool:
     if not sys.platform.startswith("linux"):
         return False
     try:
         mallopt = ctypes.CDLL(None).mallopt
     except (AttributeError, OSError):
         return False
-    return bool(mallopt(_M_MMAP_THRESHOLD, mmap_threshold) and mallopt(_M_TRIM_THRESHOLD, trim_threshold))
+    return bool(mallopt(_M_MMAP_THRESHOLD, _LARGEST_MMAP_THRESHOLD) and mallopt(_M_TRIM_THRESHOLD, 2**31 - 1))
 
 
 class Stop:
