@@ -192,7 +192,7 @@ def _base(task: str, given: dict[str, Any]) -> dict[str, Any]:
     """Return the tree that the names determine, before the scale is applied."""
     fidelity = given.get("fidelity", "paper")
     learner, name = split_name(given.get("method", DEFAULT_METHOD), given.get("learner"))
-    method = methods.method(name, fidelity).adapted(gamma=given.get("gamma"))
+    method = methods.agent_method(name, fidelity).adapted(gamma=given.get("gamma"))
     if name == "none":
         method = dataclasses.replace(method, latent_space=LEARNERS.get(learner).latent_space)
     options = _RELEASED_SAC[methods.side(name)] if learner == "sac" and fidelity == "released" else {}

@@ -9,11 +9,12 @@ same weights and input.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any, Literal, NamedTuple, TypeVar
+from typing import Any, Literal, NamedTuple, TypeVar, get_args
 
 import torch
 from torch import Tensor
 
+from pamd.errors import ConfigError, UnknownNameError
 from pamd.types import Batch
 
 Copy = Literal["online", "ema", "periodic"]
@@ -31,6 +32,14 @@ class _Key(NamedTuple):
     of: str = ""
     copy: str = "online"
     gradient: bool = False
+
+
+class _Terms(dict[str, Any]):
+    """The terms by name. A name that the method does not have raises UnknownNameError instead of KeyError."""
+
+    def __missing__(self, name: str) -> Any:
+        advice = "A term that reads another one requires it in its `check`."
+        raise UnknownNameError("term of this method", name, self, advice=advice)
 
 
 class BatchLatents:
@@ -61,7 +70,7 @@ class BatchLatents:
         known: Mapping[tuple[Observation, Copy], Tensor] | None = None,
         source: Callable[[Observation, Copy], Tensor] | None = None,
     ) -> None:
-        self.batch, self.encoder, self.copies, self.terms = batch, encoder, copies, terms
+        self.batch, self.encoder, self.copies, self.terms = batch, encoder, copies, _Terms(terms)
         self.generator, self._inputs, self._source = generator, inputs, source
         # One flat store for everything. States and next states go through a network one after the other: the
         # activations of both together would exceed the freed memory that the C library keeps, and cause page faults.
@@ -103,8 +112,11 @@ class BatchLatents:
             with torch.set_grad_enabled(trained and torch.is_grad_enabled()):
                 if copy == "online":
                     self._stored[key] = self.encoder.head(self.features(of, gradient=trained))
-                else:
+                elif copy in self.copies:
                     self._stored[key] = self.copies[copy](self._input(of, copy))
+                else:
+                    advice = "A term declares the copies that it reads in its `copies`."
+                    raise UnknownNameError("copy of the encoder", copy, ["online", *self.copies], advice=advice)
         z: Tensor = self._stored[key]
         return z.detach() if trained and not gradient else z
 
@@ -122,6 +134,8 @@ class BatchLatents:
 
     def _input(self, of: Observation, copy: Copy) -> Tensor:
         """Return the input of a copy of the encoder. Observations are prepared once for all copies."""
+        if of not in get_args(Observation):
+            raise UnknownNameError("observations", of, get_args(Observation))
         if self._source is not None:
             return self._source(of, copy)
         key = _Key("prepared", of, copy="any")
@@ -133,9 +147,11 @@ class BatchLatents:
     def _observation(self, of: Observation) -> Tensor:
         batch = self.batch
         if of == "return_obs":
-            assert batch.n_step is not None
+            if batch.n_step is None:
+                raise ConfigError("latents of return_obs require a batch with n-step returns (Batch.n_step)")
             return batch.n_step.next_obs
         if of == "window_obs":
-            assert batch.window is not None
+            if batch.window is None:
+                raise ConfigError("latents of window_obs require a batch with windows; a term declares its `window`")
             return batch.window.obs
         return batch.obs if of == "obs" else batch.next_obs

@@ -8,7 +8,7 @@ import torch
 
 from pamd.agent import Agent, AgentConfig, EncoderPart
 from pamd.learners import LearnerPart
-from pamd.methods import method, side
+from pamd.methods import agent_method, method, side
 from pamd.types import Batch
 
 OBSERVATION = (9, 24, 24)
@@ -50,7 +50,7 @@ def make_config(
     """An agent's config; `fields` are the method's, `options` the learner's."""
     if options is None:
         options = RELEASED_SAC[side(name)] if fidelity == "released" and learner == "sac" else {}
-    made = method(name, fidelity, **fields)
+    made = agent_method(name, fidelity, **fields)
     return AgentConfig(ENCODER, made, LearnerPart(learner, options), schedule, isolate_metric, precision)
 
 

@@ -14,7 +14,7 @@ import pamd
 from pamd.cli.main import main
 from pamd.configuration import configure
 from pamd.errors import ConfigError, UnknownNameError
-from pamd.methods import DEFAULT_METHOD, PIPELINES, Method, method, names
+from pamd.methods import DEFAULT_METHOD, PIPELINES, Method, agent_method, method, names
 from pamd.schema import differences, from_json, to_json
 
 ALL = names()
@@ -207,6 +207,18 @@ def test_a_run_takes_the_name_of_a_method() -> None:
     with pytest.raises(ConfigError) as caught:
         configure("toy", method("simsr+pamd"))  # type: ignore[arg-type]
     assert str(caught.value) == ("a run: method must be text, got a Method; pass its name, and changes as settings")
+
+
+@pytest.mark.parametrize("name", ["mico", "mico+pamd"])
+@pytest.mark.parametrize("fidelity", ["paper", "released"])
+def test_micos_tiny_weight_belongs_to_the_agents_of_pamd_train(name: str, fidelity: Any) -> None:
+    """The release minimizes (1 - 1e-5) * critic + 1e-5 * metric; in another loop, 1e-5 would turn the metric off."""
+    inside, outside = configure("toy", name, fidelity=fidelity).method, method(name, fidelity)
+    assert (inside.metric.weight, inside.critic_weight) == (1e-5, 1 - 1e-5)  # type: ignore[union-attr]
+    assert (outside.metric.weight, outside.critic_weight) == (0.5, 1.0)  # type: ignore[union-attr]
+    changed = agent_method(name, fidelity, metric={"weight": 0.1}, critic_weight=1.0)
+    assert changed == method(name, fidelity, metric={"weight": 0.1})
+    assert agent_method("simsr+pamd", fidelity) == method("simsr+pamd", fidelity)
 
 
 @pytest.mark.parametrize(

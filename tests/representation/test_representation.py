@@ -4,16 +4,22 @@ from __future__ import annotations
 
 import copy
 import io
+import warnings
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from torch import Tensor, nn
 
 import pamd
+from pamd.distances.base import NoOptions
 from pamd.errors import ConfigError, DtypeError, ShapeError, UnknownNameError
+from pamd.latents import BatchLatents
 from pamd.methods import names
 from pamd.representation.meters import read_meters
+from pamd.terms import TERMS, Term
+from pamd.types import Batch, Loss
 
 D = 8
 
@@ -240,6 +246,147 @@ def test_wrong_inputs_are_named() -> None:
     wide = pamd.Representation("simsr+pamd", encoder=plain_encoder(), latent_dim=D + 1, action_dim=3)
     with pytest.raises(ShapeError, match=r"the encoder must give \[B, 9\], got \[12, 8\]"):
         wide.losses(obs, action, reward, next_obs)
+
+
+@pytest.mark.parametrize(
+    ("change", "error", "message"),
+    [
+        ({"obs": np.zeros((12, 5))}, DtypeError, r"obs must be a torch.Tensor, got numpy.ndarray; .*as_tensor\(obs\)"),
+        ({"reward": [0.0] * 12}, DtypeError, "reward must be a torch.Tensor, got builtins.list"),
+        ({"z": np.zeros((12, D))}, DtypeError, "z must be a torch.Tensor"),
+        ({"not_done": np.ones(12)}, DtypeError, "not_done must be a torch.Tensor"),
+        ({"inputs": {}}, ConfigError, "inputs must be a pamd.OperatorInputs, got a dict"),
+        ({"z": torch.zeros(12, D + 1)}, ShapeError, r"z must be \[12, 8\], the result of encode\(obs\), got \[12, 9\]"),
+        ({"reward": torch.full((12,), torch.nan)}, ConfigError, "rewards must be finite, got nan"),
+        ({"not_done": torch.full((12,), 255.0)}, ConfigError, r"not_done must lie in \[0, 1\].* got 255 to 255"),
+        ({"not_done": -torch.ones(12, 1)}, ConfigError, r"not_done must lie in \[0, 1\]"),
+        ({"obs": torch.rand(12, 5).double()}, DtypeError, "observations of type torch.float64, but its weights are"),
+        ({"obs": torch.zeros(12, 5).byte()}, DtypeError, "observations of type torch.uint8.* divide the bytes"),
+    ],
+)
+def test_wrong_types_and_values_are_named(change: dict[str, Any], error: type[Exception], message: str) -> None:
+    batch = dict(zip(("obs", "action", "reward", "next_obs"), transitions(), strict=True))
+    with pytest.raises(error, match=message):
+        make().losses(**{**batch, **change})
+
+
+def test_an_empty_batch_and_an_encoder_of_two_outputs_are_named() -> None:
+    with pytest.raises(ShapeError, match=r"obs must be \[B, ...\] with at least one row, got \[0, 5\]"):
+        make().losses(*transitions(size=0))
+
+    class Two(nn.Linear):
+        def forward(self, x: Tensor) -> Any:
+            return super().forward(x), x
+
+    rep = pamd.Representation("simsr", encoder=Two(5, D), latent_dim=D, action_dim=3)
+    with pytest.raises(DtypeError, match=r"must return one tensor \[B, 8\], got a tuple; wrap it"):
+        rep.encode(transitions()[0])
+    with pytest.raises(DtypeError, match=r"observations of type numpy.ndarray, but its weights are torch.float32"):
+        make().encode(np.zeros((12, 5)))  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("space", ["layernorm", "tanh", "sphere", "ball"])
+def test_z_must_lie_in_the_latent_space(space: Any) -> None:
+    method = pamd.method("simsr+pamd", latent_dim=D, latent_space=space)
+    rep = pamd.Representation(method, encoder=plain_encoder(), action_dim=3)
+    batch = transitions()
+    with torch.no_grad():
+        rep.encoder.network[2].weight.mul_(40)
+    with pytest.raises(ConfigError, match=f"must be the result of encode.*latent space '{space}', but .* of its 12"):
+        rep.losses(*batch, z=rep.encoder.network(batch[0]))
+    rep.losses(*batch, z=rep.encode(batch[0]))
+    other = pamd.Representation(method, encoder=plain_encoder(), action_dim=3)
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        other.losses(*batch, z=other.encode(batch[0]))
+
+
+@pytest.mark.parametrize("name", ["dbc-det+pamd", "simsr+pamd", "mico", "rap"])
+def test_float64_and_booleans_are_converted(name: str) -> None:
+    """NumPy's default type, and `~terminated`."""
+    obs, action, reward, next_obs = transitions()
+    done = torch.arange(12) % 3 == 0
+
+    def total(*batch: Tensor, **options: Tensor) -> Tensor:
+        return make(name).losses(*batch, generator=torch.Generator().manual_seed(0), **options).total
+
+    usual = total(obs, action, reward, next_obs, not_done=1 - done.float())
+    other = total(obs, action.double(), reward.double(), next_obs, not_done=~done)
+    assert other.dtype == torch.float32
+    assert torch.equal(usual, other)
+
+
+def test_forgotten_target_copies_are_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("pamd.representation.representation._FORGOTTEN", 3)
+    batch = transitions()
+
+    def run(rep: pamd.Representation, *, update: bool) -> None:
+        for _ in range(7):
+            rep.losses(*batch)
+            if update:
+                rep.update_targets()
+
+    with pytest.warns(UserWarning, match=r"3 losses were computed without update_targets\(\).*'simsr\+pamd'") as seen:
+        run(make(), update=False)
+    assert len(seen) == 1
+    assert seen[0].filename == __file__
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        run(make(), update=True)
+        run(make("dbc-det+pamd", fidelity="released"), update=False)  # has no target copies
+        with torch.no_grad():
+            run(make(), update=False)
+
+
+class Careless(Term[NoOptions]):
+    """A term whose loss is whatever the test says."""
+
+    Config = NoOptions
+    returned: Any = None
+
+    def loss(self, latents: BatchLatents, batch: Batch) -> Loss:
+        return self.returned(latents)  # type: ignore[no-any-return]
+
+
+@pytest.mark.parametrize(
+    ("returned", "error", "message"),
+    [
+        (lambda x: x.z.sum(), DtypeError, r"term 'careless' must return pamd.Loss\(value, metrics\), got a Tensor"),
+        (
+            lambda x: Loss(x.z.sum(-1), {}),
+            ShapeError,
+            r"term 'careless' must be one number.* got \[12\]; take its mean",
+        ),
+        (lambda x: Loss(0.0, {}), ShapeError, "must be one number.* got float"),  # type: ignore[arg-type]
+        (lambda x: x.latent("nxt"), UnknownNameError, "unknown observations 'nxt'.*next_obs"),
+        (lambda x: x.latent("nxt_obs"), UnknownNameError, "unknown observations 'nxt_obs'. Did you mean 'next_obs'"),
+        (lambda x: x.latent("obs", "ema"), UnknownNameError, "unknown copy of the encoder 'ema'.* declares the copies"),
+        (
+            lambda x: x.terms["transition"],
+            UnknownNameError,
+            "unknown term of this method 'transition'.*Valid: careless",
+        ),
+        (lambda x: x.latent("window_obs"), ConfigError, "latents of window_obs require a batch with windows"),
+        (lambda x: x.latent("return_obs"), ConfigError, "latents of return_obs require a batch with n-step returns"),
+    ],
+)
+def test_mistakes_of_a_term_are_named(returned: Any, error: type[Exception], message: str) -> None:
+    TERMS.register("careless")(Careless)
+    try:
+        rep = make(pamd.method("none", careless={}))  # type: ignore[arg-type]
+        rep.terms["careless"].returned = returned
+        with pytest.raises(error, match=message):
+            rep.losses(*transitions())
+    finally:
+        TERMS.unregister("careless")
+
+
+def test_an_unknown_term_is_named() -> None:
+    rep = make()
+    latents = rep.batch_latents(*transitions())
+    with pytest.raises(UnknownNameError, match=r"unknown term of method 'simsr\+pamd' 'metrc'. Did you mean 'metric'"):
+        rep.losses_of(latents, ["metrc"])
+    with pytest.raises(UnknownNameError, match="Did you mean 'metric'"):
+        rep.parameter_groups(["metrc"])
 
 
 def test_the_repr_shows_the_method() -> None:

@@ -104,13 +104,13 @@ def _print_methods(console: Console, fidelity: Literal["paper", "released"], eve
 
 
 def _print_difference(console: Console, pair: tuple[str, str], fidelity: Literal["paper", "released"]) -> None:
-    from pamd.methods import method
+    from pamd.methods import agent_method
     from pamd.schema import differences
 
     methods = []
     for text in pair:
         name, _, own_fidelity = text.partition("@")
-        methods.append(method(name, own_fidelity or fidelity))  # type: ignore[arg-type]
+        methods.append(agent_method(name, own_fidelity or fidelity))  # type: ignore[arg-type]
     table = Table("field", *pair)
     for field, one, other in differences(*methods):
         table.add_row(field, _format(one), _format(other))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pamd.methods.pipelines import DEFAULT_METHOD, PIPELINES, Fidelity, method, names, side
+from pamd.methods.pipelines import DEFAULT_METHOD, PIPELINES, Fidelity, agent_method, method, names, side
 from pamd.methods.record import BallRadius, LatentSpace, Method, TargetCopies
 from pamd.terms import DistancePart, OperatorPart
 
@@ -16,6 +16,7 @@ __all__ = [
     "Method",
     "OperatorPart",
     "TargetCopies",
+    "agent_method",
     "method",
     "names",
     "side",

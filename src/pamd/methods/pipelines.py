@@ -42,6 +42,8 @@ class Pipeline(NamedTuple):
     side: Side
     cites: str
     """The source of the method."""
+    mix: float | None = None
+    """w, if the released agent minimizes (1 - w) * critic + w * metric. `agent_method` applies it."""
 
 
 def _transition(kind: str, **options: Any) -> TermPart:
@@ -128,12 +130,12 @@ def _mico(fidelity: Fidelity) -> Method:
         OperatorPart("independent", {"next_latents": "replay"}),
         right="target",
         regression="smooth-l1",
-        weight=1e-5,
+        weight=0.5,  # of the original MICo for DMControl; the paper's agents have `Pipeline.mix` instead
         target_encoder="periodic",
         in_step="critic",
     )
     targets = _independent_targets(fidelity, period_offset=STEP_OFFSET if fidelity == "released" else 1000)
-    return Method("mico", fidelity, targets=targets, critic_weight=1 - 1e-5, terms=(metric,))
+    return Method("mico", fidelity, targets=targets, terms=(metric,))
 
 
 def _simsr(fidelity: Fidelity) -> Method:
@@ -167,7 +169,7 @@ PIPELINES: dict[str, Pipeline] = {
     "dbc-det": Pipeline(_dbc_det, "dbc", "Zhang et al. 2021"),
     "dbc-unit": Pipeline(_dbc_unit, "dbc", "this package"),
     "dbc-normed": Pipeline(_dbc_normed, "dbc", "Kemertas & Aumentado-Armstrong 2021"),
-    "mico": Pipeline(_mico, "independent", "Castro et al. 2021"),
+    "mico": Pipeline(_mico, "independent", "Castro et al. 2021", mix=1e-5),
     "simsr": Pipeline(_simsr, "independent", "Zang et al. 2022"),
     "rap": Pipeline(_rap, "independent", "Chen & Pan 2022"),
 }
@@ -180,17 +182,35 @@ def method(name: str, fidelity: Fidelity = "paper", *, settings: Sequence[str] =
     a term that the method does not have is added. `settings` do the same as text: "metric.pairing=all",
     "metric.distance.hidden=64", "reward=null". They override `fields`.
     """
+    return _changed(_named(name, fidelity), settings, fields)
+
+
+def agent_method(name: str, fidelity: Fidelity = "paper", *, settings: Sequence[str] = (), **fields: Any) -> Method:
+    """Return the method called `name` as the agents of `pamd train` have it. The arguments are those of `method`.
+
+    It differs from `method` only for MICo. The release minimizes (1 - 1e-5) * critic + 1e-5 * metric. In other training
+    code nobody weights the critic's loss, and a metric of weight 1e-5 would be nearly off.
+    """
+    made = _named(name, fidelity)
+    if (mix := PIPELINES[name.partition("+")[0]].mix) is not None:
+        made = dataclasses.replace(made.with_term("metric", weight=mix), critic_weight=1 - mix)
+    return _changed(made, settings, fields)
+
+
+def _named(name: str, fidelity: Fidelity) -> Method:
     pipeline, plus, comparator = name.partition("+")
     if pipeline not in PIPELINES:
         raise UnknownNameError("method", name, names(), command=LIST_METHODS)
     if fidelity not in ("paper", "released"):
         raise UnknownNameError("fidelity", fidelity, ("paper", "released"))
     made = PIPELINES[pipeline].build(fidelity)
-    if plus:
-        made = _with_distance(made, comparator)
+    return _with_distance(made, comparator) if plus else made
+
+
+def _changed(made: Method, settings: Sequence[str], fields: Mapping[str, Any]) -> Method:
     if any(setting.partition("=")[0] == "fidelity" for setting in settings):
         raise ConfigError("settings cannot change the fidelity of a method; pass fidelity='released'")
-    return override(_with_fields(made, fields), settings, f"method {name!r}")
+    return override(_with_fields(made, fields), settings, f"method {made.name!r}")
 
 
 def _with_fields(made: Method, fields: Mapping[str, Any]) -> Method:
@@ -221,10 +241,10 @@ def side(name: str) -> Side:
 def names() -> list[str]:
     """Return every pipeline and every valid pipeline+distance."""
     found = list(PIPELINES)
-    for pipeline, (build, _, _) in PIPELINES.items():
+    for pipeline, entry in PIPELINES.items():
         for comparator in DISTANCES.names():
             try:
-                _with_distance(build("paper"), comparator)
+                _with_distance(entry.build("paper"), comparator)
             except ConfigError:
                 continue
             found.append(f"{pipeline}+{comparator}")

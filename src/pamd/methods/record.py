@@ -53,7 +53,7 @@ class Method:
     targets: TargetCopies = field(default_factory=TargetCopies)
     """How the target copies of the encoder are updated."""
     critic_weight: NonNegative = 1.0
-    """Weight of the critic's loss relative to this method's terms."""
+    """Weight of the critic's loss relative to this method's terms. Only an agent applies it."""
     terms: tuple[TermPart, ...] = ()
     """The losses, in the order in which they draw random numbers."""
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from abc import ABC, abstractmethod
 from typing import Any, ClassVar, Generic, Literal, TypeVar
 
@@ -10,7 +11,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from pamd.distances import Distance
-from pamd.errors import ConfigError, ShapeError
+from pamd.errors import ConfigError, ShapeError, UnknownNameError
 from pamd.registry import Registry
 from pamd.schema import Discount, NonNegative, record
 from pamd.types import Latents, Pairs
@@ -43,6 +44,9 @@ class OperatorConfig:
 
 
 OperatorConfigT = TypeVar("OperatorConfigT", bound=OperatorConfig)
+
+_INPUTS = frozenset(field.name for field in dataclasses.fields(Latents))
+"""The inputs that an operator can name in `needs`."""
 
 
 class Operator(ABC, Generic[OperatorConfigT]):
@@ -79,11 +83,13 @@ class Operator(ABC, Generic[OperatorConfigT]):
         next state, so the discrepancy of a pair counts only if `latents.not_done` is 1 for both states.
         """
         self.check_inputs(latents)
-        return self._target(latents, pairs, distance)
+        return self._target(latents, pairs, distance).detach()  # no_grad does not stop forward-mode derivatives
 
     def check_inputs(self, latents: Latents) -> None:
         """Raise ShapeError if `latents` lacks an input. Inputs that are computed on first use are computed here."""
         for name in sorted(self.needs):
+            if name not in _INPUTS:
+                raise UnknownNameError(f"input of operator {type(self).__name__}", name, _INPUTS)
             if getattr(latents, name) is None:
                 raise ShapeError(f"operator {type(self).__name__} requires Latents.{name}, which is missing")
 

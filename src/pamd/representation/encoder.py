@@ -11,11 +11,14 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from pamd.encoders import Encoder
-from pamd.errors import ConfigError, ShapeError
+from pamd.errors import ConfigError, DtypeError, ShapeError
 from pamd.methods import LatentSpace, Method
 
 SMALLEST = 1.0
 """The smallest radius computed from rewards. Latents must be able to differ even if all rewards so far are equal."""
+
+_ROUNDING = 0.05
+"""The tolerance of `Normalize.contains`, wide enough for bfloat16."""
 
 
 class Ball(nn.Module):
@@ -93,6 +96,22 @@ class Normalize(nn.Module):
         # A normalized vector has length at most sqrt(d). The bias cancels in differences, but not in MICo's norms.
         return float(self.norm.weight.abs().max() * self.latent_dim**0.5 + self.norm.bias.norm())
 
+    def contains(self, z: Tensor) -> Tensor:
+        """Return whether the latents z [B, d] can be outputs, up to rounding: [B]."""
+        z = z.detach().float()
+        length, inside = torch.linalg.vector_norm(z, dim=-1), torch.isfinite(z).all(-1)
+        if self.space == "sphere":
+            inside = ((length - 1).abs() < _ROUNDING) | (length < _ROUNDING)
+        elif self.ball is not None:
+            inside = length < self.ball.radius * (1 + _ROUNDING)
+        elif self.space == "tanh":
+            inside = z.abs().amax(-1) < 1 + _ROUNDING
+        elif self.norm is not None and bool((self.norm.weight.abs() > _ROUNDING).all()):
+            plain = (z - self.norm.bias) / self.norm.weight
+            # Inputs with a small variance come out shorter, because LayerNorm adds an epsilon to it.
+            inside = (plain.mean(-1).abs() < _ROUNDING) & (plain.square().mean(-1) < 1 + _ROUNDING)
+        return inside
+
     def extra_repr(self) -> str:
         return self.space
 
@@ -138,12 +157,33 @@ class LatentEncoder(nn.Module):
 
     def trunk(self, obs: Tensor) -> Tensor:
         """Return the features [B, F] of observations, prepared or not."""
-        features: Tensor = self.network.trunk(obs) if self._splits else self.network(obs)
+        features: Tensor = self.network.trunk(obs) if self._splits else self._foreign(obs)
         return features
+
+    def _foreign(self, obs: Tensor) -> Any:
+        """Run a network of another package. If it fails because of the observations' type, name both types."""
+        if torch.compiler.is_compiling():  # a graph cannot break inside of `try`
+            return self.network(obs)
+        try:
+            return self.network(obs)
+        except (RuntimeError, TypeError) as error:
+            weight = next(self.network.parameters(), None)
+            kind = obs.dtype if isinstance(obs, Tensor) else f"{type(obs).__module__}.{type(obs).__name__}"
+            if weight is None or kind == weight.dtype:
+                raise
+            raise DtypeError(
+                f"the encoder failed on observations of type {kind}, but its weights are {weight.dtype}; convert them"
+                " first, for example by torch.as_tensor(obs).float(), and divide the bytes of images by 255"
+            ) from error
 
     def head(self, features: Tensor) -> Tensor:
         """Return the latents z [B, d] of features [B, F]."""
         projected: Tensor = self.network.head(features) if self._splits else features
+        if not isinstance(projected, Tensor):
+            raise DtypeError(
+                f"the encoder must return one tensor [B, {self.latent_dim}], got a {type(projected).__name__}; wrap it"
+                " in a module that returns only the latents"
+            )
         if projected.ndim != 2 or projected.shape[1] != self.latent_dim:
             raise ShapeError(f"the encoder must give [B, {self.latent_dim}], got {list(projected.shape)}")
         return projected if self.normalized else self.space(projected)
@@ -168,6 +208,11 @@ class LatentEncoder(nn.Module):
         """Record the rewards [B] of an update, which may enlarge the ball. Call this before the update's first pass."""
         if self.space.ball is not None:
             self.space.ball.observe(reward)
+
+    def contains(self, z: Tensor) -> Tensor:
+        """Return whether the latents z [B, d] can be outputs: [B]. The gain of an own LayerNorm is unknown."""
+        unknown = self.normalized and self.space.space == "layernorm"
+        return torch.isfinite(z).all(-1) if unknown else self.space.contains(z)
 
     def max_norm(self) -> float:
         """Return the length that no latent exceeds; infinity if it is unknown."""

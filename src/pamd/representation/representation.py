@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from pamd.distances import Distance
-from pamd.errors import ConfigError, DtypeError, ShapeError
+from pamd.errors import ConfigError, DtypeError, ShapeError, UnknownNameError
 from pamd.latents import BatchLatents, Copy, Observation
 from pamd.methods import Method
 from pamd.methods import method as named_method
@@ -110,6 +110,8 @@ class Representation(nn.Module):
         self.updates: Tensor
         self.register_buffer("updates", torch.zeros((), dtype=torch.int64))
         self._counted: int | None = 0
+        self._values_checked = self._z_checked = False
+        self._losses_since_targets = 0
         self.register_load_state_dict_post_hook(_forget_count)  # type: ignore[no-untyped-call]
 
     @property
@@ -139,7 +141,10 @@ class Representation(nn.Module):
         return f"method={self.method!r}, action_dim={self.action_dim}"
 
     def encode(self, obs: Tensor) -> Tensor:
-        """Return the latents for a critic or policy, with gradient: [B, ...] -> z [B, d]."""
+        """Return the latents for a critic or policy, with gradient: [B, ...] -> z [B, d].
+
+        Encoders of this package convert observations: bytes are scaled to [0, 1]. Others get them unchanged.
+        """
         z: Tensor = self.encoder(obs)
         return z
 
@@ -169,10 +174,16 @@ class Representation(nn.Module):
         `not_done` [B] or [B, 1]: 0 if the episode terminated, else 1; a pair with a 0 has no discounted term.
         `z`: the result of `encode(obs)`, if it is already computed. `generator` draws pairs and noise; by default,
         torch's global generator does. `inputs`: inputs of the operators "value", "advantage" and "n-step".
+
+        float64 actions, rewards and `not_done` are converted to the type of the weights. Wrong shapes and types raise
+        an error, and so do rewards that are not finite, a `not_done` outside [0, 1] and a `z` outside of the latent
+        space. On a GPU, values are checked only in the first call, because reading them would wait for the GPU.
         """
         if extras is not None:
             _renamed("losses(extras=...)", "inputs")
             inputs = extras
+        if not isinstance(inputs, (OperatorInputs, type(None))):
+            raise ConfigError(f"inputs must be a pamd.OperatorInputs, got a {type(inputs).__name__}")
         if not_done is not None:
             inputs = dataclasses.replace(inputs or OperatorInputs(), not_done=not_done)
         known: dict[tuple[Observation, Copy], Tensor] = {} if z is None else {("obs", "online"): z}
@@ -197,11 +208,16 @@ class Representation(nn.Module):
 
         The arguments are those of `losses` and of `BatchLatents`. `observe`: record the rewards for the latent space.
         """
-        reward = reward.squeeze(-1) if reward.ndim == 2 and reward.shape[1] == 1 else reward
-        z = None if known is None else known.get(("obs", "online"))
-        _check_transitions(self.encoder, obs, action, reward, next_obs, z)
         inputs = inputs or OperatorInputs()
-        action = _encode_action(action, self.action_dim)
+        z, not_done = None if known is None else known.get(("obs", "online")), inputs.not_done
+        _check_types(obs=obs, action=action, reward=reward, next_obs=next_obs, z=z, not_done=not_done)
+        reward = self._in_precision(reward.squeeze(-1) if reward.ndim == 2 and reward.shape[1] == 1 else reward)
+        _check_transitions(self.encoder, obs, action, reward, next_obs, z)
+        action = self._in_precision(_encode_action(action, self.action_dim))
+        if not_done is not None:
+            not_done = self._in_precision(not_done if not_done.is_floating_point() else not_done.to(reward.dtype))
+            inputs = dataclasses.replace(inputs, not_done=not_done)
+        self._check_values(reward, not_done, z)
         batch = Batch(obs, action, reward, next_obs, torch.ones_like(reward), window=inputs.window)
         return self.latents_of(
             batch,
@@ -226,15 +242,61 @@ class Representation(nn.Module):
 
     def losses_of(self, latents: BatchLatents, terms: Iterable[str] | None = None) -> Losses:
         """Return the weighted losses of the named terms (default: all) on the latents of a batch, in their order."""
+        self._count_losses()
         chosen = self.terms.keys() if terms is None else terms
         losses = {}
         for name in chosen:
             losses[name] = self._term(name).loss(latents, latents.batch)
+            _check_loss(name, losses[name])
         return Losses(losses)
 
     def _term(self, name: str) -> Term[Any]:
+        if name not in self.terms:
+            raise UnknownNameError(f"term of method {self.method.name!r}", name, self.terms.keys())
         term: Term[Any] = self.terms[name]  # type: ignore[assignment]
         return term
+
+    def _in_precision(self, tensor: Tensor) -> Tensor:
+        """Return float64 as the type of the weights: NumPy's default would otherwise meet float32 networks."""
+        weight = next(self.parameters(), None)
+        return tensor if tensor.dtype != torch.float64 or weight is None else tensor.to(weight.dtype)
+
+    def _check_values(self, reward: Tensor, not_done: Tensor | None, z: Tensor | None) -> None:
+        """Raise ConfigError for values that would train something else in silence. A compiled call checks nothing."""
+        if torch.compiler.is_compiling() or torch._C._are_functorch_transforms_active():
+            return
+        if z is not None and not self._z_checked:  # a wrong z is wrong in every call, so the first one suffices
+            inside = self.encoder.contains(z)
+            if not bool(inside.all()):
+                raise ConfigError(
+                    f"z must be the result of encode(obs), in latent space {self.method.latent_space!r}, but"
+                    f" {int((~inside).sum())} of its {len(z)} rows lie outside of it"
+                )
+            self._z_checked = True
+        if reward.device.type != "cpu" and self._values_checked:  # reading from a GPU would wait for it
+            return
+        self._values_checked = True
+        if not bool(reward.isfinite().all()):
+            raise ConfigError(f"rewards must be finite, got {float(reward[~reward.isfinite()][0])}")
+        if not_done is not None and not bool(((not_done >= 0) & (not_done <= 1)).all()):
+            low, high = float(not_done.min()), float(not_done.max())
+            raise ConfigError(f"not_done must lie in [0, 1], 0 if the episode terminated, got {low:g} to {high:g}")
+
+    def _count_losses(self) -> None:
+        """Warn once if the target copies seem to be forgotten: losses train, and nobody calls `update_targets`."""
+        if torch.compiler.is_compiling() or not torch.is_grad_enabled():
+            return
+        self._losses_since_targets += 1
+        if self._losses_since_targets == _FORGOTTEN and self._has_targets:
+            warnings.warn(
+                f"{_FORGOTTEN} losses were computed without update_targets(), so the target copies of method"
+                f" {self.method.name!r} still have their first weights; call it once after every update",
+                stacklevel=4,
+            )
+
+    @property
+    def _has_targets(self) -> bool:
+        return len(self.target_encoders) > 0 or any(self._term(name).targets for name in self.terms)
 
     def parameter_groups(self, terms: Iterable[str] | None = None, *, encoder: bool = True) -> list[dict[str, Any]]:
         """Return the trained parameters of the encoder and of the named terms (default: all), for an optimizer.
@@ -254,7 +316,7 @@ class Representation(nn.Module):
 
         `at_once`: update the "ema" copies even if they are not due.
         """
-        targets, updates = self.method.targets, self._count_update()
+        targets, updates, self._losses_since_targets = self.method.targets, self._count_update(), 0
         if at_once or (updates + targets.offset) % targets.every == 0:
             if "ema" in self.target_encoders:
                 ema_update(self.target_encoders["ema"], self.encoder, targets.tau)
@@ -286,6 +348,9 @@ class Representation(nn.Module):
         return super().__getattr__(name)
 
 
+_FORGOTTEN = 1000
+"""The number of losses without an update of the target copies after which the user is warned."""
+
 _OLD_TERMS = {"transition": "transition", "reward_decoder": "reward", "state_reward": "state-reward"}
 """Attributes of earlier versions, and the terms that they are now."""
 
@@ -299,10 +364,31 @@ def _forget_count(module: Representation, _: object) -> None:
     module._counted = None
 
 
+def _check_types(**tensors: Any) -> None:
+    for name, tensor in tensors.items():
+        if tensor is not None and not isinstance(tensor, Tensor):
+            kind = type(tensor)
+            raise DtypeError(
+                f"{name} must be a torch.Tensor, got {kind.__module__}.{kind.__name__}; convert it by"
+                f" torch.as_tensor({name})"
+            )
+
+
+def _check_loss(name: str, loss: Any) -> None:
+    """Raise an error unless a term returned a Loss with one number."""
+    if not isinstance(loss, Loss):
+        raise DtypeError(f"term {name!r} must return pamd.Loss(value, metrics), got a {type(loss).__name__}")
+    if not isinstance(loss.value, Tensor) or loss.value.ndim:
+        kind = list(loss.value.shape) if isinstance(loss.value, Tensor) else type(loss.value).__name__
+        raise ShapeError(f"the loss of term {name!r} must be one number, a tensor [], got {kind}; take its mean")
+
+
 def _check_transitions(
-    encoder: nn.Module, obs: Tensor, action: Tensor, reward: Tensor, next_obs: Tensor, z: Tensor | None
+    encoder: LatentEncoder, obs: Tensor, action: Tensor, reward: Tensor, next_obs: Tensor, z: Tensor | None
 ) -> None:
     """Raise ShapeError unless these are B transitions, and ConfigError if z [B, d] cannot train the encoder."""
+    if not obs.ndim or not len(obs):
+        raise ShapeError(f"obs must be [B, ...] with at least one row, got {list(obs.shape)}")
     size = len(obs)
     if reward.ndim != 1 or not reward.is_floating_point():
         raise ShapeError(f"reward must be floating-point [B] or [B, 1], got {reward.dtype} {list(reward.shape)}")
@@ -311,6 +397,8 @@ def _check_transitions(
     for name, tensor in (("action", action), ("reward", reward), ("z", z)):
         if tensor is not None and len(tensor) != size:
             raise ShapeError(f"{name} must have one row per observation, {size}, got {list(tensor.shape)}")
+    if z is not None and tuple(z.shape) != (size, encoder.latent_dim):
+        raise ShapeError(f"z must be [{size}, {encoder.latent_dim}], the result of encode(obs), got {list(z.shape)}")
     learned = torch.is_grad_enabled() and any(p.requires_grad for p in encoder.parameters())
     if z is not None and learned and not z.requires_grad:
         raise ConfigError(
