@@ -9,8 +9,8 @@ import pytest
 
 from pamd.errors import ConfigError, UnknownNameError
 from pamd.registry import Registry
-from pamd.schema import Count, NonNegative, Part, build, record, to_tree
-from pamd.settings import RENAMED, override, rename_old_keys
+from pamd.schema import RENAMED, Count, NonNegative, Part, build, record, to_tree
+from pamd.settings import override, rename_old_keys
 
 SHAPES: Registry[Any] = Registry("shape", "pamd.operators")
 TERMS: Registry[Any] = Registry("term", "pamd.operators")
@@ -107,12 +107,26 @@ def test_a_part_inside_such_a_part() -> None:
 def test_null_drops_a_part_and_an_object_adds_it() -> None:
     alone = changed("recipe.reward=null")
     assert alone.recipe.terms == (Term("metric"),)
-    assert override(alone, ["recipe.reward=null"]) == alone
     assert override(alone, ["recipe.reward={}"]) == Run()
     # The part is added before its options are set, whatever the order of the settings.
     added = override(alone, ["recipe.reward.width=4", "recipe.reward={}"])
     assert added == override(alone, ['recipe.reward={"width": 4}']) == changed("recipe.reward.width=4")
-    assert changed('recipe.metric={"weight": 2}').recipe.terms == (Term("metric", {"weight": 2}), Term("reward"))
+    # An object changes the options of a part that is there. It does not reset the others.
+    wide = changed("recipe.reward.width=4")
+    assert override(wide, ["recipe.reward={}"]) == wide
+    metric = changed('recipe.metric={"weight": 2}', "recipe.metric.shape=square").recipe.terms[0]
+    assert metric == Term("metric", {"weight": 2, "shape": "square"})
+
+
+def test_a_bare_name_is_a_part_with_its_default_options() -> None:
+    square = changed("recipe.metric.shape=square", "recipe.metric.shape.side=3").recipe.terms[0].options.shape
+    assert square == Shape("square", {"side": 3})
+    kept = override(changed("recipe.metric.shape.radius=3"), ["recipe.metric.shape=round"])
+    assert kept == changed("recipe.metric.shape.radius=3")
+    assert Recipe(terms=("metric", "reward")) == Recipe()  # type: ignore[arg-type]
+    assert build(Recipe, {"terms": ["metric", "reward"]}, "it") == Recipe()
+    with pytest.raises(UnknownNameError, match=r"unknown shape 'sqare'\. Did you mean 'square'"):
+        changed("recipe.metric.shape=sqare")
 
 
 @pytest.mark.parametrize(
@@ -124,6 +138,10 @@ def test_null_drops_a_part_and_an_object_adds_it() -> None:
         ("recipe.metric.weight=-1", "term 'metric': weight must be a finite number of at least 0, got -1"),
         ("recipe.metric=3", r"--set recipe.metric takes null or the part's options, such as {}, got 3"),
         ('recipe.metric={"wait": 1}', r"unknown option of term 'metric' 'wait'"),
+        (
+            "recipe.curl={}",
+            r"Valid: .* If it is your own, import its module first, or declare it in the entry",
+        ),
         ("recipe.latent_dim.x=1", "recipe.latent_dim is 50 and has no fields"),
         ("latent_dim=1", r"unknown option 'latent_dim'\. Did you mean 'recipe.latent_dim'"),
         ("seed", "--set takes KEY=VALUE, got 'seed'"),
@@ -137,6 +155,11 @@ def test_wrong_settings_say_what_is_wrong(setting: str, says: str) -> None:
 def test_options_of_an_absent_part() -> None:
     with pytest.raises(ConfigError, match=r"there is no recipe.reward; --set recipe.reward={} adds it"):
         changed("recipe.reward=null", "recipe.reward.width=4")
+
+
+def test_a_part_that_is_not_there_cannot_be_dropped() -> None:
+    with pytest.raises(ConfigError, match=r"recipe.reward=null: there is no 'reward' to remove; there are: metric"):
+        override(changed("recipe.reward=null"), ["recipe.reward=null"])
 
 
 def test_settings_are_a_list() -> None:

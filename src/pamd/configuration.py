@@ -124,7 +124,13 @@ _SECTIONS = {
     **dict.fromkeys(("action_repeat", "time_limit", "camera", "render", "scene"), "env"),
     **dict.fromkeys(("capacity", "storage"), "replay"),
 }
-_BY_OPTION = {"learner.name": "learner", "scale": "scale", "method.fidelity": "fidelity"}
+_BY_OPTION = {
+    "learner": "learner",
+    "learner.name": "learner",
+    "method": "method",
+    "scale": "scale",
+    "method.fidelity": "fidelity",
+}
 _NAMES = ("method", "learner", "fidelity", "scale", "gamma", "distractor", "videos", "noise")
 
 

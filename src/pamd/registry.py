@@ -73,7 +73,7 @@ class Registry(Generic[_T]):
             if name not in self._entries:
                 discover()
         if name not in self._entries:
-            raise UnknownNameError(self.kind, name, self._entries, advice=self._advice(name))
+            raise UnknownNameError(self.kind, name, self._entries, advice=self.advice(name))
         return self._entries[name]
 
     def names(self) -> list[str]:
@@ -129,7 +129,7 @@ class Registry(Generic[_T]):
             f" Config (@dataclass(frozen=True)), got {got}"
         )
 
-    def _advice(self, name: str) -> str:
+    def advice(self, name: str) -> str:
         """Return a possible reason why a plug-in's name is unknown; empty if a misspelled name is more likely."""
         if self._failed:
             return " ".join(f"{message[0].upper()}{message[1:]}." for message in self._failed)

@@ -103,6 +103,48 @@ class _Doc:
         return "\n".join([docstring, "", "Fields:", *lines]) if lines else docstring
 
 
+# -- Names of earlier versions ---------------------------------------------------------------------------------------
+
+RENAMED: dict[str, dict[str, str]] = {
+    "Method": {
+        "distance": "metric.distance",
+        "operator": "metric.operator",
+        "objective": "metric",
+        "target_distance": "metric.target_distance",
+        "target_encoder": "metric.target_encoder",
+        "metric_in": "metric.in_step",
+        "ensemble": "transition.members",
+        "transition_std": "transition.std",
+        "transition_weight": "transition.weight",
+        "next_latent_encoder": "transition.next_encoder",
+        "project_predictions": "transition.project",
+        "model_init": "transition.init",
+        "weight_decay": "transition.weight_decay",
+        "reward_weight": "reward.weight",
+        "encoder_tau": "targets.tau",
+        "follow_every": "targets.every",
+        "follow_offset": "targets.offset",
+        "target_period": "targets.period",
+        "target_offset": "targets.period_offset",
+    },
+    "SacConfig": {"follow_every": "targets_every"},
+    "ConvConfig": {"reads": "input"},
+    "CosineConfig": {"normalised": "normalized"},
+    "QuadraticConfig": {"trace_normalised": "trace_normalized"},
+    "BisimulationConfig": {"reading": "per_coordinate"},
+    "KernelConfig": {"reading": "squared"},
+}
+"""Option names of earlier versions: record -> {old key: new key}. Both keys start at the record and may be dotted.
+
+{"Method": {"objective": "metric"}} turns `method.objective.pairing` into `method.metric.pairing`.
+"""
+
+
+def new_names(cls: Any) -> dict[str, str]:
+    """Return the old and new keys of a record, including those of the records that it extends."""
+    return {old: new for base in getattr(cls, "__mro__", ()) for old, new in RENAMED.get(base.__name__, {}).items()}
+
+
 # -- Definition ------------------------------------------------------------------------------------------------------
 
 
@@ -146,7 +188,8 @@ def _define(cls: type[Any], what: str | None) -> type[Any]:
 class Part(ABC):
     """A registered component, given by its name and its typed options. A subclass is final and sets `registry`.
 
-    `options` may be a mapping. It is converted to the component's `Config`, which includes every default.
+    `options` may be a mapping. It is converted to the component's `Config`, which includes every default. In a record,
+    a bare name stands for a part with its default options.
     """
 
     name: str
@@ -165,6 +208,15 @@ class Part(ABC):
     def cls(self) -> Any:
         """The class that is registered under this name."""
         return self.registry.get(self.name)
+
+    @classmethod
+    def __get_pydantic_core_schema__(cls, source: Any, handler: Any) -> Any:
+        from pydantic_core import core_schema
+
+        def named(value: Any) -> Any:
+            return cls(value) if isinstance(value, str) else value
+
+        return core_schema.no_info_before_validator_function(named, handler(source))
 
 
 # -- JSON ------------------------------------------------------------------------------------------------------------
@@ -303,7 +355,8 @@ def _explain(error: pydantic.ValidationError, cls: Any, what: str, name: str = "
         choices = [field.name for inner in records_in(owner)[:1] for field in dataclasses.fields(inner)]
         if first["type"] == "unexpected_positional_argument":
             return ConfigError(f"{what} takes {len(choices)} options ({', '.join(choices)}), got {value!r} after them")
-        return UnknownNameError(f"option of {what}{where and ': ' + where}", steps[-1], choices)
+        new_name = next((new_names(inner).get(str(steps[-1])) for inner in records_in(owner)[:1]), None)
+        return UnknownNameError(f"option of {what}{where and ': ' + where}", steps[-1], choices, meant=new_name)
     if first["type"] == "missing" and isinstance(steps[-1], int):  # The list is too short; its value is the input.
         steps = steps[:-1]
     hint, inside = _follow(cls, steps)
@@ -376,5 +429,6 @@ def _expected(hint: Any) -> str:
         size = "" if origin is list or args[-1] is ... else f"{len(args)} "
         return f"a list of {size}items, each {_expected(args[0])}" if args and _expected(args[0]) else "a list"
     if dataclasses.is_dataclass(hint):
-        return f"of type {cast('type[Any]', hint).__name__}"
+        name = cast("type[Any]", hint).__name__
+        return f"a name or of type {name}" if issubclass(cast("type[Any]", hint), Part) else f"of type {name}"
     return _KINDS.get(hint, "")

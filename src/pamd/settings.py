@@ -9,42 +9,10 @@ import warnings
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple, TypeVar
 
-from pamd.errors import ConfigError, UnknownNameError
-from pamd.schema import Part, build, field_types, records_in, to_tree
+from pamd.errors import ConfigError, UnknownNameError, nearest
+from pamd.schema import Part, build, field_types, new_names, records_in, to_tree
 
 _C = TypeVar("_C")
-
-RENAMED: dict[str, dict[str, str]] = {
-    "Method": {
-        "distance": "metric.distance",
-        "operator": "metric.operator",
-        "objective": "metric",
-        "target_distance": "metric.target_distance",
-        "target_encoder": "metric.target_encoder",
-        "metric_in": "metric.in_step",
-        "ensemble": "transition.members",
-        "transition_std": "transition.std",
-        "transition_weight": "transition.weight",
-        "next_latent_encoder": "transition.next_encoder",
-        "project_predictions": "transition.project",
-        "model_init": "transition.init",
-        "weight_decay": "transition.weight_decay",
-        "reward_weight": "reward.weight",
-        "encoder_tau": "targets.tau",
-        "follow_every": "targets.every",
-        "follow_offset": "targets.offset",
-        "target_period": "targets.period",
-        "target_offset": "targets.period_offset",
-    },
-    "SacConfig": {"follow_every": "targets_every"},
-    "ConvConfig": {"reads": "input"},
-    "CosineConfig": {"normalised": "normalized"},
-    "QuadraticConfig": {"trace_normalised": "trace_normalized"},
-}
-"""Option names of earlier versions: record -> {old key: new key}. Both keys start at the record and may be dotted.
-
-{"Method": {"objective": "metric"}} turns `method.objective.pairing` into `method.metric.pairing`.
-"""
 
 
 def override(config: _C, settings: Sequence[str], what: str = "the config") -> _C:
@@ -64,7 +32,9 @@ def apply_settings(cls: type[Any], tree: dict[str, Any], settings: Sequence[str]
     name. Names are set first, regardless of the order of the settings.
 
     A part in a list of parts is addressed by its name: `method.metric.weight=0.5` changes the term "metric" of
-    `method.terms`, `method.metric=null` removes it, `method.metric={}` adds it with its default options.
+    `method.terms`, `method.metric=null` removes it, `method.metric={}` adds it with its default options. If it is there
+    already, such an object changes only the options that it has. A bare name stands for a part with its default
+    options: `method.metric.operator=independent`.
     """
     if isinstance(settings, str):
         raise ConfigError(f"settings must be a list such as [{settings!r}], got the text alone")
@@ -102,7 +72,8 @@ def _apply(cls: Any, tree: dict[str, Any], key: str, value: Any) -> None:
         here = done + name
         target = _find(branch, kind, name)
         if target is None:
-            raise _unknown_option(tree, key, here, [done + known for known in _names(branch, kind)])
+            choices = [done + known for known in _names(branch, kind)]
+            raise _unknown_option(tree, key, here, choices, _advice(kind, name))
         if not rest:
             break
         inside = target.value
@@ -116,7 +87,12 @@ def _apply(cls: Any, tree: dict[str, Any], key: str, value: Any) -> None:
         return
     if _is_part(kind) and name == "name" and value != branch.get("name"):
         branch["options"] = to_tree(kind(value))["options"]
-    branch[name] = None if _means_null(kind, name, value) else value
+    if _means_null(kind, name, value):
+        value = None
+    elif _is_part(target.kind) and isinstance(value, str):  # a bare name; the same name keeps its options
+        known = _is_part_tree(target.value) and target.value["name"] == value
+        value = target.value if known else to_tree(target.kind(value))
+    branch[name] = value
 
 
 def _means_null(kind: Any, name: str, value: Any) -> bool:
@@ -155,12 +131,18 @@ def _find(branch: dict[str, Any], kind: Any, name: str) -> _Target | None:
 
 
 def _set_part(target: _Target, name: str, value: Any, key: str) -> None:
-    """Add a part to its list, replace it, or remove it."""
+    """Add a part to its list, change its options, or remove it."""
     assert target.part is not None
     if value is not None and not isinstance(value, dict):
         raise ConfigError(f"--set {key} takes null or the part's options, such as {{}}, got {value!r}")
-    index = next((at for at, item in enumerate(target.part) if item["name"] == name), len(target.part))
-    target.part[index : index + 1] = [] if value is None else [to_tree(target.kind(name, value))]
+    names = [item["name"] for item in target.part]
+    if value is None and name not in names:
+        raise ConfigError(
+            f"--set {key}=null: there is no {name!r} to remove; there are: {', '.join(names) or '(none)'}"
+        )
+    index = names.index(name) if name in names else len(names)
+    before = {} if target.value is None else target.value["options"]
+    target.part[index : index + 1] = [] if value is None else [to_tree(target.kind(name, {**before, **value}))]
 
 
 def _options_of(branch: dict[str, Any], kind: Any, key: str) -> tuple[dict[str, Any], Any]:
@@ -193,7 +175,12 @@ def _names(branch: dict[str, Any], kind: Any) -> list[str]:
     return [*branch, *(name for _, part in _part_lists(kind) for name in part.registry.names())]
 
 
-def _unknown_option(tree: dict[str, Any], key: str, here: str, choices: list[str]) -> UnknownNameError:
+def _advice(kind: Any, name: str) -> str:
+    """Return the advice for a name that is no field and no part in a list: it may be a plug-in's."""
+    return " ".join(part.registry.advice(name) for _, part in _part_lists(kind))
+
+
+def _unknown_option(tree: dict[str, Any], key: str, here: str, choices: list[str], advice: str) -> UnknownNameError:
     """Return the error for `here`, the unknown prefix of `key`. If a part has this field, suggest `part.key`."""
     for part, fields in tree.items():
         if not isinstance(fields, dict):
@@ -202,17 +189,13 @@ def _unknown_option(tree: dict[str, Any], key: str, here: str, choices: list[str
         in_lists = (item["name"] for items in lists for item in items if _is_part_tree(item))
         if here in {*fields, *(fields.get("options") or ()), *in_lists}:
             return UnknownNameError("option", key, choices, meant=f"{part}.{key}")
-    return UnknownNameError("option", here, choices)
-
-
-def _renamed(kind: Any) -> dict[str, str]:
-    """Return the old and new keys of a record, including those of the records that it extends."""
-    return {old: new for cls in getattr(kind, "__mro__", ()) for old, new in RENAMED.get(cls.__name__, {}).items()}
+    misspelled = nearest(here.rpartition(".")[2], [choice.rpartition(".")[2] for choice in choices])
+    return UnknownNameError("option", here, choices, advice="" if misspelled else advice)
 
 
 def _new_name(kind: Any, key: str, done: str) -> str:
     """Return a key below a `kind` with the present names. `done` is the part of the key before it."""
-    for old, new in _renamed(kind).items():
+    for old, new in new_names(kind).items():
         if key == old or key.startswith(old + "."):
             message = f"the option {done + old!r} is now called {done + new!r}; the old name will be removed"
             warnings.warn(message, DeprecationWarning, stacklevel=4)
@@ -226,7 +209,7 @@ def _pop_old_keys(kind: Any, tree: dict[str, Any], prefix: str) -> Iterator[tupl
         if _is_part_tree(tree):
             yield from _pop_old_keys(kind.registry.get(tree["name"]).Config, tree["options"], prefix)
         return
-    for old in _renamed(kind):
+    for old in new_names(kind):
         *parents, leaf = old.split(".")
         branch: Any = tree
         for name in parents:

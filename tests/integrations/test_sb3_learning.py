@@ -16,6 +16,7 @@ from stable_baselines3.common.vec_env import DummyVecEnv
 from tests.integrations.pictures import ALGORITHMS, METHOD, Pictures, make, options, same
 
 import pamd
+from pamd.errors import ConfigError
 from pamd.integrations.sb3 import LatentCNN, with_metric
 from pamd.integrations.sb3.metric import Transitions
 from pamd.integrations.sb3.policies import LATENT_POLICIES
@@ -236,6 +237,18 @@ def test_the_ball_of_dbc_normed_grows_with_the_rewards() -> None:
     encoder = model.metric.representation.encoder
     assert encoder.max_norm() == pytest.approx(50.0)
     assert model.metric.representation.target_encoders["ema"].max_norm() == pytest.approx(50.0)
+
+
+def test_the_ball_of_latent_policy_has_the_radius_of_the_method() -> None:
+    """Its encoder normalizes by itself, so the radius must be fixed, and the error shows how."""
+    with pytest.raises(ConfigError, match=r"\"LatentPolicy\".*pamd.method\('dbc-normed', ball_radius=10.0\)"):
+        make("SAC", "LatentPolicy", method=pamd.method("dbc-normed", latent_dim=6))
+    model = make("SAC", "LatentPolicy", method=pamd.method("dbc-normed", latent_dim=6, ball_radius=10.0))
+    radii = [
+        extractor.space.max_norm()
+        for extractor in (model.critic.features_extractor, model.metric.representation.encoder)
+    ]
+    assert radii == [10.0, 10.0]
 
 
 def test_every_model_of_rap_has_the_weight_decay_of_the_method() -> None:

@@ -14,8 +14,10 @@ import pamd
 from pamd.cli.main import main
 from pamd.configuration import configure
 from pamd.errors import ConfigError, UnknownNameError
-from pamd.methods import DEFAULT_METHOD, PIPELINES, Method, agent_method, method, names
+from pamd.methods import DEFAULT_METHOD, PIPELINES, DistancePart, Method, agent_method, method, names
+from pamd.operators import operator
 from pamd.schema import differences, from_json, to_json
+from pamd.training import train
 
 ALL = names()
 
@@ -207,6 +209,42 @@ def test_a_run_takes_the_name_of_a_method() -> None:
     with pytest.raises(ConfigError) as caught:
         configure("toy", method("simsr+pamd"))  # type: ignore[arg-type]
     assert str(caught.value) == ("a run: method must be text, got a Method; pass its name, and changes as settings")
+
+
+def test_a_bare_name_is_a_part_with_its_default_options() -> None:
+    assert method("dbc-det", metric={"distance": "l2"}).distance == DistancePart("l2")
+    assert configure("toy", "simsr", settings=["method.metric.operator=rap", "method.state-reward={}"]).method.operator
+    with pytest.raises(UnknownNameError, match=r"unknown distance 'pmad'\. Did you mean 'pamd'"):
+        method("dbc-det", metric={"distance": "pmad"})
+    with pytest.raises(ConfigError, match="distance must be a name or of type DistancePart, got 3"):
+        method("dbc-det", metric={"distance": 3})
+    for name in ("learner=drqv2", "method=simsr"):
+        with pytest.raises(ConfigError, match="would change only the name; use --"):
+            configure("toy", settings=[name])
+
+
+@pytest.mark.parametrize(
+    ("wrong", "says"),
+    [
+        (lambda: method(None), "a method is given by its name, such as 'simsr+pamd', got None"),
+        (lambda: method(method("zp")), "a method is given by its name, such as 'simsr+pamd', got Method"),
+        (lambda: method("zp", reward=None), "method 'zp' has no term 'reward' to drop; it has: transition"),
+        (lambda: method("dbc", transition=None, reward=None), 'add it (--set method.transition={"kind": "gaussian"})'),
+        (lambda: method("simsr", transition=None), "or drop the metric, too (--set method.metric=null)"),
+        (lambda: method("deepmdp", transition=None), "or drop the reward, too (--set method.reward=null)"),
+        (lambda: method("zp", my_term={}), "declare it in the entry-point group 'pamd.terms'"),
+        (lambda: configure("toy", "zp", settings=["method.my-term={}"]), "the entry-point group 'pamd.terms'"),
+        (lambda: method("zp", stat_reward={}), "Did you mean 'state_reward'"),
+        (lambda: method("simsr", ensemble=3), "Did you mean \"settings=['transition.members=...']\"?"),
+        (lambda: method("simsr", objective={}), "Did you mean 'metric={...}'?"),
+        (lambda: operator("bisimulation", reading="text"), "Did you mean 'per_coordinate'?"),
+        (lambda: operator("kernel", reading="text"), "Did you mean 'squared'?"),
+        (lambda: train("toy"), "train takes a TrainConfig, got a str; pass pamd.configure('toy')"),
+    ],
+)
+def test_mistakes_get_advice(wrong: Any, says: str) -> None:
+    with pytest.raises(ConfigError, match=re.escape(says)):
+        wrong()
 
 
 @pytest.mark.parametrize("name", ["mico", "mico+pamd"])

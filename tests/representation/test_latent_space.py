@@ -131,7 +131,7 @@ def test_what_cannot_be_is_refused() -> None:
     with pytest.raises(ConfigError, match="ball_radius"):
         make(ball_radius="reward")
     method = pamd.method("simsr+pamd", latent_dim=D, latent_space="ball")
-    with pytest.raises(ConfigError, match=r"requires a fixed method\.ball_radius"):
+    with pytest.raises(ConfigError, match=r"fix its radius, for example .*ball_radius=10"):
         pamd.Representation(method, encoder=nn.Linear(5, D), action_dim=3, normalized=True)
     fixed = pamd.method("simsr+pamd", latent_dim=D, latent_space="ball", ball_radius=2.0)
     assert pamd.Representation(fixed, encoder=nn.Linear(5, D), action_dim=3, normalized=True).encoder.max_norm() == 2.0

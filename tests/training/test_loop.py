@@ -105,7 +105,7 @@ def test_divergence_stops_with_a_checkpoint_from_before(
         ("toy", "simsr", {"settings": ("learner.batch",)}, ConfigError, "KEY=VALUE"),
         ("toy", "simsr", {"settings": ("learner.batch=100000",)}, ConfigError, "learner.random_decisions"),
         ("toy", "simsr", {"settings": ("env.size=13", "encoder.strides=[2,2,2,2]")}, ConfigError, "too small"),
-        ("toy", "simsr", {"settings": ("method.transition=null",)}, ConfigError, "does not give"),
+        ("toy", "simsr", {"settings": ("method.transition=null",)}, ConfigError, "predicts; add it"),
         (
             "toy",
             "dbc",

@@ -16,8 +16,7 @@ from pamd.errors import ConfigError, RunError
 from pamd.methods import names
 from pamd.runs import identity
 from pamd.runs.identity import LAYOUT, tree_identity
-from pamd.schema import Part, to_tree
-from pamd.settings import RENAMED
+from pamd.schema import RENAMED, Part, to_tree
 from pamd.training.config import config_text, parse_config, read_config, run_name
 
 METHODS = ["sac", "drqv2", "drqv2:simsr+pamd", *(name for name in names() if name != "none")]

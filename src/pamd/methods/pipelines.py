@@ -14,9 +14,9 @@ from typing import Any, Literal, NamedTuple
 import torch
 
 from pamd.distances import DISTANCES
-from pamd.errors import ConfigError, UnknownNameError
+from pamd.errors import ConfigError, UnknownNameError, nearest
 from pamd.methods.record import Method, TargetCopies
-from pamd.schema import Part
+from pamd.schema import Part, new_names
 from pamd.settings import override
 from pamd.table import Table
 from pamd.terms import TERMS, DistancePart, MetricConfig, OperatorPart, TermPart
@@ -179,7 +179,8 @@ def method(name: str, fidelity: Fidelity = "paper", *, settings: Sequence[str] =
     """Return the method called `name`: "pipeline" or "pipeline+distance". `fields` override fields of the record.
 
     A field with the name of a term changes the options of that term: `metric={"pairing": "all"}`. None drops the term;
-    a term that the method does not have is added. `settings` do the same as text: "metric.pairing=all",
+    a term that the method does not have is added. A bare name is a part with its default options:
+    `metric={"distance": "l2"}`. `settings` do the same as text: "metric.pairing=all",
     "metric.distance.hidden=64", "reward=null". They override `fields`.
     """
     return _changed(_named(name, fidelity), settings, fields)
@@ -198,6 +199,10 @@ def agent_method(name: str, fidelity: Fidelity = "paper", *, settings: Sequence[
 
 
 def _named(name: str, fidelity: Fidelity) -> Method:
+    if not isinstance(name, str):
+        raise ConfigError(
+            f"a method is given by its name, such as 'simsr+pamd', got {name if name is None else type(name).__name__}"
+        )
     pipeline, plus, comparator = name.partition("+")
     if pipeline not in PIPELINES:
         raise UnknownNameError("method", name, names(), command=LIST_METHODS)
@@ -221,10 +226,19 @@ def _with_fields(made: Method, fields: Mapping[str, Any]) -> Method:
         term = key.replace("_", "-")
         if key in own:
             continue
+        if new_name := new_names(Method).get(key):
+            meant = f"settings=['{new_name}=...']" if "." in new_name else f"{new_name}={{...}}"
+            raise UnknownNameError("field of a method", key, own, meant=meant)
         if term not in TERMS.names():
-            raise UnknownNameError("field of a method", key, [*own, *TERMS.names()])
+            choices = [*own, *(name.replace("-", "_") for name in TERMS.names())]
+            advice = "" if nearest(key, choices) else TERMS.advice(term)
+            raise UnknownNameError("field of a method", key, choices, advice=advice)
         if value is None:
-            terms.pop(term, None)
+            if term not in terms:
+                raise ConfigError(
+                    f"method {made.name!r} has no term {term!r} to drop; it has: {', '.join(terms) or '(none)'}"
+                )
+            terms.pop(term)
         elif not isinstance(value, Mapping):
             raise ConfigError(f"method {made.name!r}: {key} must be a mapping of options or None, got {value!r}")
         else:

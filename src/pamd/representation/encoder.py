@@ -143,8 +143,8 @@ class LatentEncoder(nn.Module):
         self.space = Normalize(space, latent_dim, ball)
         if normalized and self.space.ball is not None and self.space.ball.fixed is None:
             raise ConfigError(
-                'normalized=True with latent_space "ball" requires a fixed method.ball_radius: an encoder that'
-                " normalizes by itself does not see the radius grow with the rewards"
+                'an encoder that normalizes by itself (normalized=True, or "LatentPolicy") does not see the ball grow'
+                " with the rewards; fix its radius, for example pamd.method('dbc-normed', ball_radius=10.0)"
             )
         self.normalized = normalized
         self._splits = isinstance(network, Encoder)

@@ -95,7 +95,7 @@ class Representation(nn.Module):
         if slow_encoder is not None:
             _renamed("Representation(slow_encoder=...)", "target_encoder")
             target_encoder = slow_encoder
-        method = named_method(method, fidelity) if isinstance(method, str) else method
+        method = method if isinstance(method, Method) else named_method(method, fidelity)
         method = method.adapted(latent_dim=latent_dim, gamma=gamma).resolved
         check_values(f"method {method.name!r}", Count, action_dim=action_dim)
         self.method, self.action_dim = method, action_dim

@@ -144,11 +144,16 @@ class Metric(Term[MetricConfig]):
         if transition is not None and transition.kind == "deterministic":
             missing = operator.needs & {"next_std"}
         if missing:
-            kind = None if transition is None else transition.kind
+            kinds = ("gaussian", "ensemble") if "next_std" in missing else ("deterministic", "gaussian", "ensemble")
+            reads = f"{what}: operator {name!r} reads {', '.join(sorted(missing))}"
+            if transition is None:
+                raise ConfigError(
+                    f"{reads}, which the term 'transition' predicts; add it (--set"
+                    f' method.transition={{"kind": "{kinds[0]}"}}), or drop the metric, too (--set method.metric=null)'
+                )
             raise ConfigError(
-                f"{what}: operator {name!r} reads {', '.join(sorted(missing))}, which transition {kind!r} does not"
-                " give; set method.transition.kind to "
-                + ("gaussian or ensemble" if "next_std" in missing else "deterministic, gaussian or ensemble")
+                f"{reads}, which transition {transition.kind!r} does not give; set method.transition.kind to"
+                f" {' or '.join(kinds)}"
             )
         if "action_reward" in operator.needs and method.term("reward") is None:
             raise ConfigError(

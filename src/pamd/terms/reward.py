@@ -72,7 +72,8 @@ class Reward(Term[RewardConfig]):
     def check(cls, config: RewardConfig, method: Any) -> None:
         if method.term("transition") is None:
             raise ConfigError(
-                f"method {method.name!r}: term 'reward' reads the predicted next latent and requires term 'transition'"
+                f"method {method.name!r}: term 'reward' reads the predicted next latent and requires term 'transition';"
+                " add it (--set method.transition={}), or drop the reward, too (--set method.reward=null)"
             )
         if method.term("state-reward") is not None:
             raise ConfigError(

@@ -35,6 +35,9 @@ def train(config: TrainConfig, root: str | Path = "runs", observer: Observer | N
 
     A finished run of the same config with a smaller budget is extended.
     """
+    if not isinstance(config, TrainConfig):
+        hint = f"; pass pamd.configure({config!r})" if isinstance(config, str) else ""
+        raise ConfigError(f"train takes a TrainConfig, got a {type(config).__name__}{hint}")
     config, observer = prepare(config), observer or SilentObserver()
     run = RunDirectory(Path(root) / run_name(config))
     if not run.config_file.exists():

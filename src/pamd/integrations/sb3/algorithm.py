@@ -114,6 +114,8 @@ class _WithMetric(_Base):
         if self.policy_kwargs.get("features_extractor_class", LatentCNN) is LatentCNN:
             method, given = self.metric_options.method, self.policy_kwargs.get("features_extractor_kwargs", {})
             wanted = {"latent_dim": method.latent_dim, "latent_space": method.latent_space, **given}
+            if method.latent_space == "ball" and not isinstance(method.ball_radius, str):
+                wanted = {"ball_radius": method.ball_radius, **wanted}
             self.policy_kwargs = {**self.policy_kwargs, "features_extractor_kwargs": wanted}
 
     def _extractors(self) -> Extractors:

@@ -15,7 +15,7 @@ from torch import Tensor, nn
 
 from pamd.errors import ConfigError
 from pamd.methods import LatentSpace
-from pamd.representation.encoder import Normalize
+from pamd.representation.encoder import Ball, Normalize
 
 __all__ = ["LATENT_POLICIES", "LatentCNN", "LatentDQNPolicy", "LatentPPOPolicy", "LatentSACPolicy", "LatentTD3Policy"]
 
@@ -30,11 +30,15 @@ class LatentCNN(BaseFeaturesExtractor):
 
     It has the convolutions of NatureCNN (for images under 36 pixels, one convolution with 16 filters of 3 x 3, as
     usual for MinAtar), a linear layer without ReLU, and the latent space. NatureCNN itself ends in ReLU features, which
-    are neither bounded nor centered.
+    are neither bounded nor centered. `ball_radius` is that of the latent space "ball".
     """
 
     def __init__(
-        self, observation_space: spaces.Box, latent_dim: int = 50, latent_space: LatentSpace = "layernorm"
+        self,
+        observation_space: spaces.Box,
+        latent_dim: int = 50,
+        latent_space: LatentSpace = "layernorm",
+        ball_radius: float | None = None,
     ) -> None:
         if len(observation_space.shape) != 3:
             raise ConfigError(
@@ -50,7 +54,7 @@ class LatentCNN(BaseFeaturesExtractor):
             channels, height, width = observation_space.shape
             self.trunk = nn.Sequential(nn.Conv2d(channels, 16, 3), nn.ReLU(), nn.Flatten())
             self.project = nn.Linear(16 * (height - 2) * (width - 2), latent_dim)
-        self.space = Normalize(latent_space, latent_dim)
+        self.space = Normalize(latent_space, latent_dim, Ball(radius=ball_radius))
 
     def forward(self, observations: Tensor) -> Tensor:
         """Encode images [B, C, H, W] in [0, 1] to latents [B, d]."""
