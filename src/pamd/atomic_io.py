@@ -1,12 +1,21 @@
-"""Crash-safe files: all content is written and synced to disk before a file gets its final name."""
+"""Crash-safe files: all content is written and synced to disk before a file gets its final name.
+
+`open_regular` opens every file of a run. A link would lead out of the run, and a pipe or a device could block forever.
+"""
 
 from __future__ import annotations
 
+import errno
 import os
+import stat
 from pathlib import Path
 from typing import IO
 
 from pamd.errors import ResourceError
+
+_IRREGULAR = "it is not a regular file"
+_CHUNK = 16 << 20
+"""The bytes that a copy reads at once."""
 
 
 def check_directory(path: Path, what: str) -> None:
@@ -20,35 +29,51 @@ def check_directory(path: Path, what: str) -> None:
         raise ResourceError(f"{what} {path} cannot be written: no permission in {ancestor}")
 
 
-def open_file(path: Path, mode: str) -> IO[bytes]:
-    """Open a file in binary mode. A symbolic link is an error, because its target is not part of the run."""
-    return open(path, mode, opener=_no_link)
+def open_regular(path: str | Path, flags: int, *, directory: int | None = None, links: bool = False) -> int:
+    """Open a regular file and return its descriptor. Raises OSError for a pipe, device or directory without waiting.
+
+    `directory` is the descriptor of the directory that a relative path starts at. `links` allows a symbolic link.
+    """
+    # O_NONBLOCK: a pipe without a writer does not block the reader. It has no effect on a regular file.
+    # O_NOCTTY: a terminal does not take over this process.
+    flags |= os.O_NONBLOCK | os.O_NOCTTY | (0 if links else os.O_NOFOLLOW)
+    try:
+        handle = os.open(path, flags, 0o666, dir_fd=directory)
+    except OSError as error:
+        # The system's words, "too many levels" and "no such device or address", would mislead.
+        reason = {errno.ELOOP: "it is a symbolic link", errno.ENXIO: _IRREGULAR}.get(error.errno or 0, error.strerror)
+        raise OSError(error.errno, reason, str(path)) from None
+    if not stat.S_ISREG(os.fstat(handle).st_mode):
+        os.close(handle)
+        raise OSError(errno.EINVAL, _IRREGULAR, str(path))
+    return handle
 
 
-def read(path: Path) -> bytes:
-    """Return the content of a file."""
-    with open_file(path, "rb") as file:
+def open_file(path: Path, mode: str, *, links: bool = False) -> IO[bytes]:
+    """Open a regular file in binary mode. A symbolic link is an error unless `links` is true."""
+    return open(path, mode, opener=lambda name, flags: open_regular(name, flags, links=links))
+
+
+def read(path: Path, *, links: bool = False) -> bytes:
+    """Return the content of a regular file."""
+    with open_file(path, "rb", links=links) as file:
         return file.read()
 
 
 def append(path: Path, data: bytes) -> None:
     """Append data to an existing file."""
-    with open(os.open(path, os.O_WRONLY | os.O_APPEND | os.O_NOFOLLOW), "ab") as file:
+    with open(open_regular(path, os.O_WRONLY | os.O_APPEND), "ab") as file:
         file.write(data)
 
 
 def sync(path: Path) -> int:
     """Sync a file to disk and return its length."""
-    handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW)
+    handle = open_regular(path, os.O_RDONLY)
     try:
         os.fsync(handle)
         return os.fstat(handle).st_size
     finally:
         os.close(handle)
-
-
-def _no_link(path: str, flags: int) -> int:
-    return os.open(path, flags | os.O_NOFOLLOW, 0o666)
 
 
 def write(path: Path, data: bytes) -> None:
@@ -69,6 +94,39 @@ def replace(path: Path, data: bytes) -> None:
     except OSError:
         temporary.unlink(missing_ok=True)
         raise
+
+
+def unshare(path: Path) -> None:
+    """Copy a file that has a second name, a hard link, so that writing to `path` does not change the other file."""
+    with open_file(path, "rb") as source:
+        if os.fstat(source.fileno()).st_nlink < 2:
+            return
+        temporary = path.with_name(f".{path.name}.{os.getpid()}")
+        try:
+            with open_file(temporary, "wb") as target:
+                _copy(source.fileno(), target.fileno())
+                os.fsync(target.fileno())
+            os.replace(temporary, path)
+            sync_directory(path.parent)
+        except OSError:
+            temporary.unlink(missing_ok=True)
+            raise
+
+
+def _copy(source: int, target: int) -> None:
+    """Copy a file. Its holes stay holes: most of a new replay is one."""
+    size, end = os.fstat(source).st_size, 0
+    os.ftruncate(target, size)
+    while end < size:
+        try:
+            start = os.lseek(source, end, os.SEEK_DATA)
+        except OSError as error:
+            if error.errno == errno.ENXIO:  # Only a hole is left.
+                return
+            raise
+        end = os.lseek(source, start, os.SEEK_HOLE)
+        for at in range(start, end, _CHUNK):
+            os.pwrite(target, os.pread(source, min(_CHUNK, end - at), at), at)
 
 
 def sync_directory(directory: Path) -> None:

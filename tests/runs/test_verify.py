@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import re
 import shutil
 import subprocess
@@ -16,6 +17,7 @@ from tests.training.runs import products, toy, undisturbed
 
 from pamd.cli.main import main
 from pamd.runs.verify import verify_run
+from pamd.runs.versions import versions
 from pamd.training import RunDirectory, resume, train
 
 NEWEST = "checkpoints/000000040"
@@ -92,13 +94,40 @@ DAMAGE: dict[str, tuple[Callable[[Path], object], str, str]] = {
     "log longer": (append("timing.jsonl", b"{}\n"), "timing.jsonl", "3 bytes were written after"),
     "log gone": (lambda run: (run / "train.jsonl").unlink(), "train.jsonl", "is missing"),
     "status state": (edit("status.json", state="done"), "status.json", "must be one of .* got 'done'"),
-    "status decisions": (edit("status.json", decisions=60), "status.json", "finished at decision 60, but .* at 40"),
+    "status decisions": (
+        edit("status.json", decisions=60),
+        "status.json",
+        "finished at 60 decisions, .* but .* at 40 decisions",
+    ),
+    "status frames": (
+        edit("status.json", frames=1),
+        "status.json",
+        "1 frames, .* but the last checkpoint is at 40 deci",
+    ),
+    "status text": (edit("status.json", updates="many"), "status.json", "finished at unknown counts"),
+    "versions edited": (
+        lambda run: (run / "versions.json").write_text('[{"torch": "1.0"}]'),
+        "versions.json",
+        "was edited or damaged after checkpoint 000000040",
+    ),
+    "versions gone": (lambda run: (run / "versions.json").unlink(), "versions.json", "a resume restores it"),
+    "a pipe": (lambda run: os.mkfifo(run / "video.fifo"), "video.fifo", "a pipe, a socket or a device"),
     "log linked": (link("train.jsonl"), "train.jsonl", "symbolic link"),
     "replay linked": (link("replay"), "replay", "symbolic link"),
 }
 
 
-QUICK = ("config edited", "tensors", "rewards", "log row", "status decisions", "replay linked")
+QUICK = (
+    "config edited",
+    "tensors",
+    "rewards",
+    "log row",
+    "status decisions",
+    "status frames",
+    "versions edited",
+    "a pipe",
+    "replay linked",
+)
 
 
 @pytest.mark.parametrize("kind", [pytest.param(k, marks=() if k in QUICK else pytest.mark.slow) for k in DAMAGE])
@@ -130,18 +159,27 @@ NOTES: dict[str, tuple[Callable[[Path], object], str]] = {
     "unfinished checkpoint": (lambda run: (run / "checkpoints/.writing-9").mkdir(), "left behind by a killed process"),
     "manifest": (lambda run: (run / "replay/.replay.json.9").touch(), "left behind by a killed process"),
     "killed": (edit("status.json", state="running"), "no process is using the run"),
-    "other versions": (
-        lambda run: (run / "versions.json").write_text('[{"torch": "1.0"}]'),
-        "may not be bit-exact",
+    "foreign file": (lambda run: (run / "notes.txt").touch(), "notes.txt: note: is not a file of a run"),
+    "foreign directory": (
+        lambda run: shutil.copytree(run / "checkpoints", run / "replay" / "old"),
+        "replay/old: note: is not a file of a run",
     ),
-    "no versions": (lambda run: (run / "versions.json").write_text("["), "versions.json: note: cannot be read"),
+    "second name": (
+        lambda run: os.link(run / "eval.jsonl", run.parent / "eval.jsonl"),
+        "eval.jsonl: note: has a second name",
+    ),
+    "budget raised": (edit("config.json", decisions=60), "finished at decision 40 of 60; a resume continues"),
     "replay discarded": (lambda run: shutil.rmtree(run / "replay"), "the run cannot be extended"),
     "only logs": (lambda run: shutil.rmtree(run / "checkpoints"), "logs cannot be verified"),
 }
 
 
 @pytest.mark.parametrize(
-    "kind", [pytest.param(k, marks=() if k in ("temporary", "killed") else pytest.mark.slow) for k in NOTES]
+    "kind",
+    [
+        pytest.param(k, marks=() if k in ("temporary", "killed", "foreign file", "second name") else pytest.mark.slow)
+        for k in NOTES
+    ],
 )
 def test_notes_are_no_damage(kind: str, run: Path, capsys: pytest.CaptureFixture[str]) -> None:
     change, says = NOTES[kind]
@@ -152,6 +190,31 @@ def test_notes_are_no_damage(kind: str, run: Path, capsys: pytest.CaptureFixture
     assert says in said
     assert said.endswith(f"{run}: ok\n")
     assert contents(run) == before
+
+
+def test_other_versions_are_a_note(
+    run: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("pamd.runs.verify.versions", lambda: {**versions(), "torch": "9.0"})
+    assert main(["verify", str(run)]) == 0
+    assert "here '9.0': a resume may not be bit-exact" in capsys.readouterr().out
+
+
+def test_a_resume_restores_versions_from_the_checkpoint(run: Path) -> None:
+    before = (run / "versions.json").read_bytes()
+    (run / "versions.json").write_text('[{"torch": "1.0"}]')
+    resume(run, decisions=42)
+    assert (run / "versions.json").read_bytes() == before
+
+
+def test_a_resume_does_not_write_through_hard_links(run: Path, tmp_path: Path) -> None:
+    copy = tmp_path / "copy"
+    shutil.copytree(run, copy, copy_function=os.link)  # cp -al
+    before = contents(copy)
+    resume(run, decisions=60)
+    assert contents(copy) == before
+    assert not verify_run(run)
+    assert not [finding for finding in verify_run(copy) if not finding.harmless]
 
 
 def test_a_live_run_is_left_alone(run: Path) -> None:
@@ -181,7 +244,7 @@ def test_what_a_kill_left_behind_is_harmless_and_a_resume_cleans_it_up(
 def test_a_broken_checkpoint_is_passed_over_by_a_resume(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
     flip(run / NEWEST / "state.json", 10)
     assert main(["verify", str(run)]) == 1
-    assert "finished at decision 40, but the last checkpoint is at 30" in capsys.readouterr().out
+    assert "but the last checkpoint is at 30 decisions" in capsys.readouterr().out
     resume(run, decisions=60)
     assert products(run) == undisturbed(toy())  # It continued before the evaluation at 40.
 
@@ -201,6 +264,10 @@ def test_verify_needs_no_torch(run: Path) -> None:
 
 
 def test_what_is_no_run_is_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    for place in (tmp_path, tmp_path / "nowhere"):
-        assert main(["verify", str(place)]) == 1
-        assert "is not a run directory" in capsys.readouterr().out
+    assert main(["verify", str(tmp_path)]) == 2
+    assert f"{tmp_path} is not a run directory and contains none" in capsys.readouterr().err
+    (tmp_path / "runs").mkdir()
+    assert main(["verify", str(tmp_path / "run")]) == 2
+    assert capsys.readouterr().err == f"pamd: {tmp_path}/run does not exist; near: runs\n"
+    assert main(["verify", str(Path(__file__))]) == 2
+    assert capsys.readouterr().err.startswith(f"pamd: {__file__} cannot be read as a campaign")

@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
+import errno
 import hashlib
 import json
 import os
+import platform
+import re
 import shutil
 import signal
+import stat
+import subprocess
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -15,10 +21,14 @@ from typing import Any
 import pytest
 from tests.training.runs import QUIET, edit_config, products, toy, undisturbed
 
-from pamd.errors import CheckpointError, ReplayError, ResourceError, RunError, RunInterrupted
+from pamd.cli.main import main
+from pamd.errors import CheckpointError, PamdError, ReplayError, ResourceError, RunError, RunInterrupted
+from pamd.runs import read_progress
 from pamd.settings import override
 from pamd.training import RunDirectory, load, loop, resume, train
 from pamd.training.session import Session
+
+LOCK_FILE = "pamd.runs.directory._create_lock_file"
 
 
 class Listener:
@@ -226,7 +236,7 @@ def test_a_flipped_byte_of_the_replay_is_refused_and_never_another_result(storag
 
 def test_a_stop_before_the_last_evaluation_leaves_no_trace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The last checkpoint is written again, with the evaluation that a resume made up for."""
-    plain = loop.decide
+    plain, expected = loop.decide, undisturbed(toy())
 
     def decide(session: Session, clock: Any) -> None:
         plain(session, clock)
@@ -242,8 +252,8 @@ def test_a_stop_before_the_last_evaluation_leaves_no_trace(tmp_path: Path, monke
     resume(run)
     saved = json.loads(state.read_text())
     assert saved["evaluated_at"] == 60
-    assert saved["logs"]["eval"]["bytes"] == len(undisturbed(toy())["eval"])
-    assert products(run) == undisturbed(toy())
+    assert saved["logs"]["eval"]["bytes"] == len(expected["eval"])
+    assert products(run) == expected
 
 
 def test_a_full_disk_under_tensorboard_ends_the_run_as_failed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -261,3 +271,78 @@ def test_a_full_disk_under_tensorboard_ends_the_run_as_failed(tmp_path: Path, mo
         train(toy(runtime=dataclasses.replace(QUIET, tensorboard=True)), tmp_path)
     (run,) = tmp_path.iterdir()
     assert json.loads((run / "status.json").read_text())["state"] == "failed"
+
+
+def test_without_flock_a_lock_file_names_host_and_process(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def no_flock(handle: int, operation: int) -> None:
+        raise OSError(errno.ENOLCK, "No locks available")
+
+    monkeypatch.setattr("fcntl.flock", no_flock)
+    listener, seen = Listener(), list[dict[str, Any]]()
+    monkeypatch.setattr(
+        listener, "progress", lambda session: seen.append(json.loads((session.run.path / ".lock").read_text()))
+    )
+    run = train(toy(decisions=40), tmp_path, listener)
+    assert seen[0] == {"host": platform.node(), "pid": os.getpid()}
+    (message,) = (message for message in listener.said if "lock" in message)
+    assert message == f"{run}: its file system has no locks (No locks available); {run}/.lock locks the run instead"
+    assert not (run / ".lock").exists()
+    ended = subprocess.Popen(["true"])
+    ended.wait()
+    (run / ".lock").write_text(json.dumps({"host": platform.node(), "pid": ended.pid}))
+    with RunDirectory.open(run).locked(), pytest.raises(RunError, match=f"process {os.getpid()} on {platform.node()}"):
+        resume(run, decisions=60)
+    (run / ".lock").write_text(json.dumps({"host": "elsewhere", "pid": ended.pid}))
+    with pytest.raises(RunError, match=rf"by process {ended.pid} on elsewhere, .* delete {re.escape(str(run))}/\.lock"):
+        resume(run, decisions=60)
+
+
+@pytest.mark.parametrize("function", ["fcntl.flock", LOCK_FILE, "os.replace"])
+def test_a_new_run_that_cannot_be_locked_or_written_leaves_no_directory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, function: str
+) -> None:
+    def fail(*_: Any) -> None:
+        raise OSError(errno.EIO, "Input/output error") if function != LOCK_FILE else ResourceError("cannot lock")
+
+    if function == LOCK_FILE:
+        monkeypatch.setattr("pamd.runs.directory._flock", lambda handle, path: "No locks available")
+    monkeypatch.setattr(function, fail)
+    with pytest.raises(ResourceError, match=r"cannot (lock|write)"):
+        train(toy(), tmp_path)
+    assert list(tmp_path.iterdir()) == []
+
+
+def socket_file(path: Path) -> None:
+    os.mknod(path, 0o600 | stat.S_IFSOCK)
+
+
+SPECIAL = (
+    *("config.json", "status.json", "versions.json", "train.jsonl", "eval.jsonl", "timing.jsonl"),
+    *("checkpoints/000000040/state.json", "checkpoints/000000040/tensors.safetensors"),
+    *("replay/replay.json", "replay/rewards.f32", "replay/frames.u8", "diagnostics/x/section.json"),
+)
+
+
+@pytest.mark.parametrize("make", [os.mkfifo, pytest.param(socket_file, marks=pytest.mark.slow)])
+@pytest.mark.parametrize(
+    "name",
+    [pytest.param(n, marks=() if n in ("train.jsonl", "replay/frames.u8") else pytest.mark.slow) for n in SPECIAL],
+)
+def test_a_special_file_is_named_and_blocks_nothing(
+    run: Path, name: str, make: Callable[[Path], None], capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    (run / name).parent.mkdir(parents=True, exist_ok=True)
+    (run / name).unlink(missing_ok=True)
+    make(run / name)
+    signal.signal(signal.SIGALRM, lambda *_: pytest.fail("it hangs"))
+    signal.alarm(20)
+    try:
+        assert main(["verify", str(run)]) == 1
+        assert name.partition("/")[0] in capsys.readouterr().out
+        main(["report", str(run), "--out", str(tmp_path / "report")])
+        read_progress(run)
+        for command in (load, resume):
+            with contextlib.suppress(PamdError):
+                command(run)
+    finally:
+        signal.alarm(0)

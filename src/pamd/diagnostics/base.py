@@ -115,8 +115,8 @@ class Ledger:
             return
         new = [{"key": key, "row": row}] if self._path.is_file() else [self._header, {"key": key, "row": row}]
         self._path.parent.mkdir(parents=True, exist_ok=True)
-        with self._path.open("a") as file:
-            file.write("".join(json.dumps(line) + "\n" for line in new))
+        with atomic_io.open_file(self._path, "ab") as file:
+            file.write("".join(json.dumps(line) + "\n" for line in new).encode())
 
     def _check(self, header: dict[str, Any]) -> None:
         """Raise ConfigError unless the file was written with the same settings."""
@@ -132,7 +132,7 @@ class Ledger:
 def _whole_rows(path: Path) -> list[dict[str, Any]]:
     """Return all complete lines."""
     rows = []
-    for number, line in enumerate(path.read_bytes().split(b"\n")[:-1], start=1):
+    for number, line in enumerate(atomic_io.read(path).split(b"\n")[:-1], start=1):
         try:
             rows.append(dict(json.loads(line)))
         except (ValueError, TypeError) as error:

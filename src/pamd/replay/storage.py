@@ -191,7 +191,7 @@ class _MappedFrames(_Frames):
             shape = (layout.slots, *column.row_shape)
             with atomic_io.open_file(path, "rb") as file:
                 self._rows = np.asarray(np.memmap(file, column.dtype, "r", shape=shape))
-            self._handle = os.open(path, (os.O_RDONLY if read_only else os.O_RDWR) | os.O_NOFOLLOW)
+            self._handle = atomic_io.open_regular(path, os.O_RDONLY if read_only else os.O_RDWR)
         weakref.finalize(self, os.close, self._handle)
         self._directory = directory
         self._row_bytes = column.row_bytes

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import contextlib
+import errno
 import fcntl
+import json
 import os
-from collections.abc import Iterator
+import platform
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 from pamd import atomic_io
-from pamd.errors import ConfigError, RunError, nearest
+from pamd.errors import ConfigError, ResourceError, RunError, nearest
 from pamd.runs import files
 from pamd.runs.checkpoints import list_checkpoints
 from pamd.runs.identity import check_layout
@@ -18,6 +22,9 @@ from pamd.runs.status import Budget, read_status, write_status, write_text
 
 WEIGHTS = "model.safetensors"
 """The weights of an export. Model hubs expect this name, and run directories do not contain it."""
+
+_NO_FLOCK = (errno.ENOLCK, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EINVAL, errno.EBADF)
+"""The errors of a file system that has no flock."""
 
 
 def is_export(path: Path) -> bool:
@@ -40,12 +47,13 @@ class RunDirectory:
     """The paths, lock and status of one run.
 
     config.json, versions.json, train.jsonl, eval.jsonl, timing.jsonl, status.json, checkpoints/, replay/, video/,
-    tensorboard/.
+    tensorboard/; .lock while a run is in use on a file system without flock.
     """
 
     def __init__(self, path: Path) -> None:
         self.path, self.config_file = path, path / "config.json"
         self.checkpoints, self.replay, self.video = path / "checkpoints", path / "replay", path / "video"
+        self.lock_file = path / files.LOCK
 
     @staticmethod
     def open(path: Path) -> RunDirectory:
@@ -69,25 +77,26 @@ class RunDirectory:
         write_text(self.config_file, text)
 
     @contextmanager
-    def locked(self, write: bool = True) -> Iterator[None]:
+    def locked(self, write: bool = True, say: Callable[[str], None] = lambda message: None) -> Iterator[None]:
         """Lock the run for this process. Raises RunError if another process has locked it.
 
-        The directory itself is locked, so deleting a file does not release the lock. Nothing is written.
+        The directory itself is locked, so deleting a file does not release the lock. Nothing is written, unless the
+        file system has no flock: then a lock file names this host and process, and `say` gets a message.
         """
         try:
             handle = os.open(self.path, os.O_RDONLY | os.O_DIRECTORY)
         except OSError as error:
             raise RunError(f"cannot open the run directory {self.path}: {error}") from None
-        try:
-            try:
-                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except OSError:
-                raise RunError(f"{self.path} is in use by another process") from None
+        with contextlib.ExitStack() as stack:
+            stack.callback(os.close, handle)
+            refused = _flock(handle, self.path)
+            _refuse_owner(self.lock_file)
             if write:
                 atomic_io.check_directory(self.path, "the run directory")
+            if write and refused:
+                say(f"{self.path}: its file system has no locks ({refused}); {self.lock_file} locks the run instead")
+                stack.callback(_create_lock_file(self.lock_file).unlink, missing_ok=True)
             yield
-        finally:
-            os.close(handle)
 
     def write_status(self, state: str, budget: Budget, **fields: Any) -> None:
         """Write the state (running, finished, interrupted or failed) and the progress."""
@@ -102,3 +111,70 @@ class RunDirectory:
         if status.state != "finished" or status.decisions is None:
             return False
         return min([status.decisions, *(int(path.name) for path in saved[:1])]) >= decisions
+
+
+def _flock(handle: int, path: Path) -> str:
+    """Lock an open directory. Returns the reason if its file system has no flock; otherwise ""."""
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        raise RunError(f"{path} is in use by another process") from None
+    except OSError as error:
+        if error.errno not in _NO_FLOCK:
+            raise ResourceError(f"cannot lock the run directory {path}: {error}") from None
+        return error.strerror or str(error)
+    return ""
+
+
+def _create_lock_file(path: Path) -> Path:
+    """Write a lock file with this host and process. Raises RunError if another process is faster."""
+    try:
+        if path.exists():
+            _remove_lock_file(path)
+        handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666)
+    except (FileExistsError, FileNotFoundError):
+        raise RunError(f"{path.parent} is in use by another process") from None
+    except OSError as error:
+        raise ResourceError(f"cannot write the lock file {path}: {error}") from None
+    with open(handle, "wb") as file:
+        file.write(json.dumps({"host": platform.node(), "pid": os.getpid()}).encode())
+    return path
+
+
+def _remove_lock_file(path: Path) -> None:
+    """Remove the lock file of a dead process. Another process may do the same, and may be a moment ahead."""
+    aside = path.with_name(f"{path.name}.{os.getpid()}")
+    path.replace(aside)
+    try:
+        _refuse_owner(aside)
+    except RunError:
+        aside.replace(path)
+        raise RunError(f"{path.parent} is in use by another process") from None
+    aside.unlink()
+
+
+def _refuse_owner(path: Path) -> None:
+    """Raise RunError if the process of a lock file may be alive. Only processes of this host can be looked up."""
+    try:
+        owner = files.read_json(path.parent, path.name)
+        host, pid = str(owner["host"]), int(owner["pid"])
+    except FileNotFoundError:
+        return
+    except (OSError, ValueError, KeyError, TypeError):
+        raise RunError(f"{path.parent} is in use by another process, or {path} is damaged; then delete it") from None
+    if host == platform.node() and not _is_alive(pid):
+        return
+    raise RunError(
+        f"{path.parent} is in use by process {pid} on {host}, according to {path.name}; if that process has ended,"
+        f" delete {path}"
+    )
+
+
+def _is_alive(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except (ProcessLookupError, OverflowError):
+        return False
+    except PermissionError:
+        pass
+    return True

@@ -5,17 +5,22 @@ from __future__ import annotations
 import errno
 import json
 import os
+import re
 import shutil
 import stat
+from collections.abc import Iterator, Sequence
 from pathlib import Path, PurePosixPath
 from typing import Any
 
+from pamd import atomic_io
 from pamd.errors import RunError
 from pamd.runs.campaigns import is_packed, read_packed
 
 _DEEPEST = 32
 """The maximum nesting depth in a file of a run. It is more than twice the depth that a run writes."""
 
+LOCK = ".lock"
+"""The lock file of a run on a file system without flock."""
 _DIRECTORIES = ("checkpoints", "replay", "video", "tensorboard")
 _TEMPORARIES = (
     ".status.json.*",
@@ -25,7 +30,16 @@ _TEMPORARIES = (
     "video/.*.mp4",
     "replay/.replay.json.*",
     "checkpoints/.writing-*",
+    f"{LOCK}.*",
 )
+
+_OWN = re.compile(
+    r"(config|status|versions)\.json|(train|eval|timing)\.jsonl|\.lock"
+    r"|checkpoints(/\d{9,18}(/(tensors\.safetensors|state\.json|complete\.json))?)?"
+    r"|replay(/(replay\.json|(frames|actions|rewards|terminated|age)\.(u8|f32|i32)))?"
+    r"|video(/(evaluated-)?\d{9,18}\.mp4)?|tensorboard(/events\.out\.tfevents\..+)?|diagnostics(/.+)?"
+)
+"""The files and directories that this package writes to a run directory."""
 
 
 def read(directory: Path, name: str) -> bytes:
@@ -35,11 +49,15 @@ def read(directory: Path, name: str) -> bytes:
     """
     if is_packed(directory):
         return read_packed(directory, name)
-    handle = _open(directory, name)
-    with open(handle, "rb") as file:
-        if not stat.S_ISREG(os.fstat(handle).st_mode):
-            raise OSError(errno.EINVAL, "it is not a regular file")
-        return file.read()
+    *folders, last = _parts(name)
+    folder = _open_directory(directory, folders)
+    try:
+        with open(atomic_io.open_regular(last, os.O_RDONLY, directory=folder), "rb") as file:
+            return file.read()
+    except OSError as error:
+        raise OSError(error.errno, error.strerror) from None
+    finally:
+        os.close(folder)
 
 
 def read_json(directory: Path, name: str) -> Any:
@@ -69,7 +87,7 @@ def printable(value: Any) -> Any:
 def names_in(directory: Path, name: str) -> list[str]:
     """Return the sorted names in the subdirectory `name` of a run directory; empty if it cannot be opened."""
     try:
-        handle = _open(directory, name, os.O_DIRECTORY)
+        handle = _open_directory(directory, _parts(name))
     except OSError:
         return []
     try:
@@ -101,14 +119,36 @@ def remove_temporary(path: Path) -> None:
         path.unlink(missing_ok=True)
 
 
-def links(run: Path) -> list[Path]:
-    """List the symbolic links in a run directory. They are not followed."""
-    return sorted(
-        Path(folder) / name
-        for folder, folders, files in os.walk(run)
-        for name in (*folders, *files)
-        if os.path.islink(os.path.join(folder, name))
-    )
+def irregular(run: Path) -> list[tuple[Path, str]]:
+    """List what is neither a file nor a directory in a run directory, with what it is. Nothing opens it."""
+    kinds = []
+    for path in _entries(run):
+        mode = path.lstat().st_mode
+        if stat.S_ISLNK(mode):
+            kinds.append((path, "is a symbolic link; it is not followed"))
+        elif not stat.S_ISREG(mode) and not stat.S_ISDIR(mode):
+            kinds.append((path, "is a pipe, a socket or a device; it is not opened"))
+    return sorted(kinds)
+
+
+def foreign(run: Path) -> list[Path]:
+    """List the files and directories that neither training nor a command of this package writes to a run directory."""
+    unknown = sorted(path for path in _entries(run) if not _OWN.fullmatch(path.relative_to(run).as_posix()))
+    return [path for path in unknown if not any(parent in unknown for parent in path.parents)]
+
+
+def shared_files(run: Path) -> list[Path]:
+    """List the logs and the files of the replay that have a second name, as in a copy made with `cp -al`.
+
+    Other files are replaced when they change, so a second name keeps the old content.
+    """
+    paths = (*run.glob("*.jsonl"), *run.glob("replay/*"))
+    return sorted(path for path in paths if stat.S_ISREG(path.lstat().st_mode) and path.lstat().st_nlink > 1)
+
+
+def _entries(run: Path) -> Iterator[Path]:
+    for folder, folders, names in os.walk(run):
+        yield from (Path(folder) / name for name in (*folders, *names))
 
 
 def refuse_linked_directories(run: Path) -> None:
@@ -118,18 +158,20 @@ def refuse_linked_directories(run: Path) -> None:
             raise RunError(f"{run / name} is a symbolic link; a run directory must contain its own files")
 
 
-def _open(directory: Path, name: str, flags: int = 0) -> int:
-    """Open `name` part by part, so that no part can be a link."""
+def _parts(name: str) -> tuple[str, ...]:
     parts = PurePosixPath(name).parts
     if not parts or ".." in parts or parts[0] == "/":
         raise OSError(errno.EINVAL, f"{name!r} is outside the run directory")
-    # With O_NONBLOCK, a named pipe cannot block the reader.
-    kinds = [os.O_DIRECTORY] * (len(parts) - 1) + [os.O_NONBLOCK | flags]
+    return parts
+
+
+def _open_directory(directory: Path, parts: Sequence[str]) -> int:
+    """Open a subdirectory part by part, so that no part can be a link, and return its descriptor."""
     handle, path = os.open(directory, os.O_RDONLY | os.O_DIRECTORY), directory
-    for part, kind in zip(parts, kinds, strict=True):
+    for part in parts:
         path = path / part
         try:
-            inner = os.open(part, os.O_RDONLY | os.O_NOFOLLOW | kind, dir_fd=handle)
+            inner = os.open(part, os.O_RDONLY | os.O_NOFOLLOW | os.O_DIRECTORY, dir_fd=handle)
         except OSError as error:
             reason = "it is a symbolic link" if path.is_symlink() else error.strerror
             raise OSError(error.errno, reason) from None

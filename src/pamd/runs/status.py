@@ -40,6 +40,8 @@ class Status(NamedTuple):
     time: float | None = None
     """The Unix time of the last update."""
     error: str = ""
+    budget: Budget | None = None
+    """Decisions, frames and updates; None unless all three are valid."""
 
     @property
     def known_state(self) -> str:
@@ -56,11 +58,13 @@ def read_status(run: Path) -> Status:
     if not isinstance(row, dict):
         return Status()
     at = row.get("time")
+    counts = [_count(row.get(name)) for name in Budget._fields]
     return Status(
         row.get("state"),
         _count(row.get("decisions")),
         float(at) if isinstance(at, int | float) and 0 < at < _LATEST else None,
         str(row.get("error", "")),
+        None if None in counts else Budget(*counts),  # type: ignore[arg-type]
     )
 
 

@@ -11,7 +11,7 @@ from pamd.errors import CheckpointError, PamdError, RunError
 from pamd.replay import Replay
 from pamd.runs.checkpoints import list_checkpoints, read_counters, read_state, read_tensors
 from pamd.runs.directory import RunDirectory
-from pamd.runs.files import links, temporaries
+from pamd.runs.files import foreign, irregular, shared_files, temporaries
 from pamd.runs.identity import identity_digest, name_digest, refuse_edits, tree_identity
 from pamd.runs.logs import LOGS, damaged_rows, split_log
 from pamd.runs.status import STATES, Budget, Status, read_status
@@ -54,16 +54,22 @@ def verify_run(path: Path) -> list[Finding]:
 
 
 def _findings(run: RunDirectory, tree: dict[str, Any]) -> Iterator[Finding]:
-    for link in links(run.path):
-        yield Finding(_name(run, link), "is a symbolic link; it is not followed")
-    for path in temporaries(run.path):
+    left = temporaries(run.path)
+    for path, kind in irregular(run.path):
+        yield Finding(_name(run, path), kind)
+    for path in left:
         yield Finding(_name(run, path), "was left behind by a killed process; a resume removes it", harmless=True)
+    for path in foreign(run.path):
+        if path not in left:
+            yield Finding(_name(run, path), "is not a file of a run; nothing reads it", harmless=True)
+    for path in shared_files(run.path):
+        yield Finding(_name(run, path), "has a second name (a hard link); a resume copies it first", harmless=True)
     yield from _config(run, tree)
-    yield from _versions(run)
     newest, damaged = _newest_checkpoint(run)
     yield from damaged
+    yield from _versions(run, newest)
     status = read_status(run.path)
-    yield from _status(run, status, newest)
+    yield from _status(run, tree, status, newest)
     for name in LOGS:
         yield from _log(run, name, status, newest)
     if newest is not None:
@@ -79,8 +85,15 @@ def _config(run: RunDirectory, tree: dict[str, Any]) -> Iterator[Finding]:
         yield Finding("config.json", f"was edited: its hash is {digest}, and the directory is named after {expected}")
 
 
-def _versions(run: RunDirectory) -> Iterator[Finding]:
+def _versions(run: RunDirectory, newest: _Saved | None) -> Iterator[Finding]:
+    """Compare versions.json with the checkpoint, and the last entry with the versions of this machine."""
     entries, now = read_versions(run.path), versions()
+    saved = newest.state.get("versions") if newest else None
+    if newest and saved and entries[: len(saved)] != saved:
+        yield Finding(
+            "versions.json", f"was edited or damaged after checkpoint {newest.path.name} was made; a resume restores it"
+        )
+        return
     if not entries:
         yield Finding("versions.json", "cannot be read", harmless=True)
         return
@@ -104,21 +117,42 @@ def _newest_checkpoint(run: RunDirectory) -> tuple[_Saved | None, list[Finding]]
     return newest, damaged
 
 
-def _status(run: RunDirectory, status: Status, newest: _Saved | None) -> Iterator[Finding]:
+def _status(run: RunDirectory, tree: dict[str, Any], status: Status, newest: _Saved | None) -> Iterator[Finding]:
+    """Compare status.json with the checkpoint and the budget."""
     if newest is None and not (run.path / "status.json").exists():
         yield Finding("status.json", "is missing; the run has not started", harmless=True)
-    elif status.state not in STATES:
+        return
+    if status.state not in STATES:
         yield Finding("status.json", f"its state must be one of {', '.join(STATES)}, got {status.state!r}")
-    elif status.state == "running":
+        return
+    if status.state == "running":
         yield Finding("status.json", "the state is running, but no process is using the run", harmless=True)
-    elif status.state == "finished" and newest is None:
+    if status.state == "finished" and newest is None:
         yield Finding("checkpoints", "are missing; the logs cannot be verified", harmless=True)
-    elif status.state == "finished" and newest is not None and status.decisions != newest.budget.decisions:
-        yield Finding(
-            "status.json",
-            f"the state is finished at decision {status.decisions}, but the last checkpoint is at"
-            f" {newest.budget.decisions}",
-        )
+    if newest is None:
+        return
+    saved = newest.budget
+    if not _agree(status, saved):
+        at = "unknown counts" if status.budget is None else _counts(status.budget)
+        problem = f"the state is {status.state} at {at}, but the last checkpoint is at {_counts(saved)}"
+        yield Finding("status.json", problem)
+    elif status.state == "finished" and isinstance(tree.get("decisions"), int) and saved.decisions < tree["decisions"]:
+        problem = f"the state is finished at decision {saved.decisions} of {tree['decisions']}; a resume continues"
+        yield Finding("status.json", problem, harmless=True)
+
+
+def _agree(status: Status, saved: Budget) -> bool:
+    """Return whether a status can belong to a run whose last checkpoint is at `saved`."""
+    if status.budget is None:
+        return False
+    if status.state in ("finished", "interrupted"):  # These have a checkpoint of their last decision.
+        return status.budget == saved
+    # A run fails after its last checkpoint. A killed one may be behind: its status is written after the checkpoint.
+    return status.state == "running" or status.budget.decisions >= saved.decisions
+
+
+def _counts(budget: Budget) -> str:
+    return ", ".join(f"{value} {name}" for name, value in budget._asdict().items())
 
 
 def _log(run: RunDirectory, name: str, status: Status, newest: _Saved | None) -> Iterator[Finding]:

@@ -54,8 +54,14 @@ def read_versions(run: Path) -> list[dict[str, Any]]:
         return []
 
 
-def write_versions(run: Path) -> None:
-    """Add the current versions to versions.json unless its last entry is the same."""
-    entries, now = read_versions(run), versions()
-    if not entries or entries[-1] != now:
-        write_text(run / "versions.json", json.dumps([*entries, now], indent=1) + "\n")
+def write_versions(run: Path, known: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Write versions.json and return its entries: the `known` ones, and the current versions unless they are the last.
+
+    `known` are the entries of the checkpoint; [] before the first one. An edited file is thereby restored.
+    """
+    now, written = versions(), read_versions(run)
+    entries = known or written
+    entries = entries if entries and entries[-1] == now else [*entries, now]
+    if entries != written:
+        write_text(run / "versions.json", json.dumps(entries, indent=1) + "\n")
+    return entries

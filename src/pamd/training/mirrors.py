@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from pamd import atomic_io
 from pamd.errors import ConfigError
 from pamd.runs.logs import Mirror, convert_errors
 from pamd.runs.status import Budget
@@ -38,7 +39,7 @@ def _tensorboard(directory: Path) -> Mirror:
 
     def write(event: Any) -> None:
         # TensorBoard's own writer uses a thread, whose errors on a full disk cannot be caught.
-        with convert_errors(path), open(path, "ab") as file:
+        with convert_errors(path), atomic_io.open_file(path, "ab") as file:
             RecordWriter(file).write(event.SerializeToString())
 
     def mirror(name: str, row: Mapping[str, Any]) -> None:

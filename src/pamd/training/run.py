@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import dataclasses
 import shutil
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
-from pamd.errors import CheckpointError, ConfigError, PamdError, RunError, RunInterrupted
+from pamd import atomic_io
+from pamd.errors import CheckpointError, ConfigError, PamdError, ResourceError, RunError, RunInterrupted
 from pamd.replay import Replay
 from pamd.runs import RunDirectory
 from pamd.runs.checkpoints import list_checkpoints
-from pamd.runs.files import refuse_linked_directories, remove_temporary, temporaries
+from pamd.runs.files import refuse_linked_directories, remove_temporary, shared_files, temporaries
+from pamd.runs.logs import convert_errors
 from pamd.runs.versions import write_versions
 from pamd.training import checkpoint
 from pamd.training.config import Runtime, TrainConfig, config_text, prepare, read_config, run_name
@@ -60,7 +64,12 @@ def _train_new(run: RunDirectory, config: TrainConfig, observer: Observer) -> Pa
         run.path.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise RunError(f"cannot create the run directory {run.path}: {error}") from None
-    run.write_config(config_text(config))
+    try:
+        run.write_config(config_text(config))
+    except ResourceError:
+        with suppress(OSError):
+            run.path.rmdir()  # Only if it is empty.
+        raise
     return _run(run, config, observer, new=new)
 
 
@@ -86,7 +95,7 @@ def _run(run: RunDirectory, config: TrainConfig, observer: Observer, new: bool =
         return run.path
     if not new:
         check_run(config, run.path)
-    with run.locked(), torch_threads(config.runtime.threads or default_threads(config.env)) as threads:
+    with _locked(run, observer, new), torch_threads(config.runtime.threads or default_threads(config.env)) as threads:
         try:
             session = _open(run, config, threads, observer)
         except BaseException:
@@ -110,16 +119,32 @@ def _run(run: RunDirectory, config: TrainConfig, observer: Observer, new: bool =
     return run.path
 
 
+@contextmanager
+def _locked(run: RunDirectory, observer: Observer, new: bool) -> Iterator[None]:
+    """Lock the run. If that is not possible at all, a `new` run leaves no directory."""
+    with ExitStack() as stack:
+        try:
+            stack.enter_context(run.locked(say=observer.say))
+        except ResourceError:
+            if new:
+                shutil.rmtree(run.path, ignore_errors=True)
+            raise
+        yield
+
+
 def _open(run: RunDirectory, config: TrainConfig, threads: int, observer: Observer) -> Session:
     """Start a session, or restore it from its newest checkpoint."""
     refuse_linked_directories(run.path)
     for path in temporaries(run.path):
         remove_temporary(path)
+    for path in shared_files(run.path):
+        with convert_errors(path):
+            atomic_io.unshare(path)
     session = Session(run, config, threads)
     try:
         _make_room(run, config)
         _begin_or_restore(session, observer)
-        write_versions(run.path)
+        session.versions = write_versions(run.path, session.versions)
     except BaseException:
         session.close()
         raise

@@ -64,6 +64,8 @@ class Session:
         self.warnings: list[str] = []
         """Warnings that have not been shown yet."""
         self.warned: set[str] = set()
+        self.versions: list[dict[str, Any]] = []
+        """The versions of the software that trained the run, oldest first; [] before the first checkpoint."""
         self.replay: Replay
         self.obs: NDArray[Any]
 
@@ -113,6 +115,7 @@ class Session:
             "logs": self.logs.state(),
             "replay": self.replay.sync(),
             "config": tree_identity(to_tree(self.config)),
+            "versions": self.versions,
         }
         checkpoint.write(self.run.checkpoints, self.budget.decisions, self.agent.tensors(), state)
 
@@ -134,6 +137,7 @@ class Session:
         self.budget, self.seconds, self.evaluated_at = counters.budget, counters.seconds, counters.evaluated_at
         self.last_return, self.metrics = counters.last_return, {**counters.metrics}
         self.episode_return, self.episode_length = counters.episode_return, counters.episode_length
+        self.versions = [dict(entry) for entry in state.get("versions", [])]
         self.rng.bit_generator.state = state["rng"]
         self.logs.restore(state["logs"])
         self.replay = Replay.open(self.run.replay, state=state["replay"])

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor
 
+from pamd import atomic_io
 from pamd.agent import Agent
 from pamd.distances import Distance
 from pamd.envs import build_env
@@ -135,7 +136,7 @@ def _read_export(path: Path) -> _Exported:
     if "pamd" not in metadata:
         raise CheckpointError(f"{path / WEIGHTS} was not written by `pamd export`")
     try:
-        tree = json.loads((path / "config.json").read_bytes())
+        tree = json.loads(atomic_io.read(path / "config.json", links=True))
     except (OSError, ValueError, RecursionError) as error:
         raise CheckpointError(f"{path / 'config.json'} cannot be read: {error}") from None
     config = parse_config(check_layout(tree, str(path / "config.json")), str(path / "config.json"))

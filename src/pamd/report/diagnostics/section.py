@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from pamd import atomic_io
 from pamd.errors import RunError
 from pamd.runs.files import parse_json, printable
 from pamd.table import Table
@@ -31,7 +32,7 @@ class Section:
 
     def write(self, directory: Path) -> Path:
         path = directory / "section.json"
-        path.write_text(json.dumps(dataclasses.asdict(self), indent=1) + "\n")
+        atomic_io.replace(path, (json.dumps(dataclasses.asdict(self), indent=1) + "\n").encode())
         return path
 
     def text(self) -> str:
@@ -45,7 +46,7 @@ class Section:
 def read_section(directory: Path) -> Section:
     """Read the section that `draw` wrote to `directory`."""
     try:
-        data = (directory / "section.json").read_bytes()
+        data = atomic_io.read(directory / "section.json")
     except OSError as error:
         raise RunError(f"{directory} has no readable section: {error}") from None
     return parse_section(data, str(directory))
@@ -97,10 +98,13 @@ def _is_cell(value: Any) -> bool:
 def load(directory: Path) -> dict[str, Any]:
     """Read data.json and insert the arrays from arrays.npz."""
     try:
-        data = json.loads((directory / "data.json").read_text())
+        data = parse_json(atomic_io.read(directory / "data.json"))
         arrays: dict[str, Any] = {}
-        if (directory / "arrays.npz").is_file():
-            with np.load(directory / "arrays.npz", allow_pickle=False) as file:
+        if (directory / "arrays.npz").exists():
+            with (
+                atomic_io.open_file(directory / "arrays.npz", "rb") as data_file,
+                np.load(data_file, allow_pickle=False) as file,
+            ):
                 arrays = {name: file[name] for name in file.files}
         filled = _filled(data, arrays)
         return dict(filled)
