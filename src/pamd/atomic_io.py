@@ -43,9 +43,10 @@ def open_regular(path: str | Path, flags: int, *, directory: int | None = None, 
         # The system's words, "too many levels" and "no such device or address", would mislead.
         reason = {errno.ELOOP: "it is a symbolic link", errno.ENXIO: _IRREGULAR}.get(error.errno or 0, error.strerror)
         raise OSError(error.errno, reason, str(path)) from None
-    if not stat.S_ISREG(os.fstat(handle).st_mode):
+    mode = os.fstat(handle).st_mode
+    if not stat.S_ISREG(mode):
         os.close(handle)
-        raise OSError(errno.EINVAL, _IRREGULAR, str(path))
+        raise OSError(errno.EINVAL, "it is a directory" if stat.S_ISDIR(mode) else _IRREGULAR, str(path))
     return handle
 
 

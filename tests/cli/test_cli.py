@@ -23,16 +23,26 @@ def test_train_resume_eval_and_config(tmp_path: Path, capsys: pytest.CaptureFixt
     runs = str(tmp_path / "runs")
     assert main(["train", "toy", "--method", "dbc-det+pamd", *SMALL, "--runs", runs]) == 0
     (run,) = (tmp_path / "runs").iterdir()
+    said = capsys.readouterr()
+    assert said.out == f"{run}\n"
+    assert f"next: `pamd eval {run}`" in said.err
     runtime = json.loads((run / "config.json").read_text())["runtime"]
     given = {"device": "cpu", "threads": 1, "tensorboard": False}
     assert runtime == {**given, "video": "last", "wandb": None}
     assert main(["resume", str(run)]) == 0
-    assert "already finished" in capsys.readouterr().err
+    said = capsys.readouterr()
+    assert (said.out, "already finished" in said.err) == (f"{run}\n", True)
     assert main(["eval", str(run), "--episodes", "2"]) == 0
     assert "over 2 episodes" in capsys.readouterr().out
     assert main(["eval", str(run), "--episodes", "2", "--no-video", "--json"]) == 0
     assert len(json.loads(capsys.readouterr().out)["returns"]) == 2
     assert (run / "video" / "evaluated-000000060.mp4").stat().st_size > 500
+    (run / "video").rename(tmp_path / "video")
+    (run / "video").write_text("a file, so that no video can be written, as on a read-only disk")
+    assert main(["eval", str(run), "--episodes", "2", "--json"]) == 0
+    said = capsys.readouterr()
+    assert json.loads(said.out)["video"] is None
+    assert "no video: cannot write the video" in said.err
     again = ["train", "--config", str(run / "config.json"), "--runs", str(tmp_path / "again"), "--threads", "1"]
     assert main([*again, "--set", "decisions=55", "method.metric.weight=0.25"]) == 0
     (other,) = (tmp_path / "again").iterdir()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import re
 import subprocess
@@ -14,9 +15,9 @@ import pytest
 from tests.report.runs import DEMO, PAMD, PLAIN, write_run
 from tests.training.runs import toy
 
-from pamd import published
+from pamd import atomic_io, published
 from pamd.cli.main import main
-from pamd.errors import RunError
+from pamd.errors import ResourceError, RunError
 from pamd.report import page
 from pamd.report.figures import color
 from pamd.report.sections import SECTIONS, Content, add, videos
@@ -52,7 +53,7 @@ def test_a_real_run_s_page_has_its_video_config_and_wall_time(trained: Path, tmp
     for run in trained.iterdir():
         assert (tmp_path / "out" / "configs" / f"{run.name}.json").read_bytes() == (run / "config.json").read_bytes()
         assert f"pamd train --config configs/{run.name}.json" in text
-    assert text.count("This config is confirmed by checkpoint 000000060.") == 2
+    assert text.count("This config and the logs are confirmed by checkpoint 000000060.") == 2
 
 
 def test_the_command_on_the_page_repeats_the_run(trained: Path, tmp_path: Path) -> None:
@@ -130,6 +131,33 @@ def test_a_second_report_leaves_nothing_of_the_first_beside_it(tmp_path: Path) -
     assert not (out / "tables" / "differences-paper.csv").exists()
 
 
+@pytest.mark.parametrize("full", ["figures", "index.html", "configs"])
+def test_a_full_disk_keeps_the_earlier_report(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, full: str) -> None:
+    out = tmp_path / "out"
+    page.build([write_run(tmp_path / "a", name="first", seed=1)], out)
+    before = {path: path.read_bytes() for path in out.rglob("*") if path.is_file()}
+    plain, text = atomic_io.open_regular, Path.write_text
+
+    def check_space(path: str | Path) -> None:
+        if full in str(path):
+            raise OSError(errno.ENOSPC, "No space left on device")
+
+    def open_regular(path: str | Path, *arguments: Any, **options: Any) -> int:
+        check_space(path)
+        return plain(path, *arguments, **options)
+
+    def write_text(path: Path, *arguments: Any, **options: Any) -> int:
+        check_space(path)
+        return text(path, *arguments, **options)
+
+    monkeypatch.setattr(atomic_io, "open_regular", open_regular)
+    monkeypatch.setattr(Path, "write_text", write_text)
+    with pytest.raises(ResourceError, match=r"cannot write the report .* No space left on device"):
+        page.build([write_run(tmp_path / "b", name="second", seed=2)], out)
+    assert {path: path.read_bytes() for path in out.rglob("*") if path.is_file()} == before
+    assert not list(out.glob(".*"))
+
+
 def test_a_run_without_any_evaluation_is_on_the_page(tmp_path: Path) -> None:
     run = write_run(tmp_path / "runs")
     (run / "eval.jsonl").unlink()
@@ -190,7 +218,7 @@ def test_the_command_line_without_torch(tmp_path: Path) -> None:
     code = f"import sys; from pamd.cli.main import main; assert main({words!r}) == 0; assert 'torch' not in sys.modules"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
-    assert done.stderr.strip() == str(tmp_path / "index.html")
+    assert done.stdout.strip() == str(tmp_path / "index.html")
     assert "350 ± 60" in (tmp_path / "index.html").read_text()
 
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import hashlib
 import html
 import json
 import os
 import shutil
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +27,7 @@ from pamd.report.run import Run, load_run, load_runs, read_runs
 from pamd.report.sections import Content
 from pamd.report.sections.runs import provenance
 from pamd.runs.identity import tree_identity
+from pamd.runs.logs import LOGS
 from pamd.schema import to_tree
 from pamd.training import checkpoint
 from pamd.training import config as training
@@ -48,11 +51,23 @@ def run(tmp_path: Path) -> Path:
     run.mkdir(parents=True)
     (run / "config.json").write_text(training.config_text(config))
     row = {"decisions": 40, "frames": 80, "updates": 20, "returns": [1.0]}
-    (run / "eval.jsonl").write_text(json.dumps(row) + "\n")
+    for name, rows in (("train", []), ("eval", [row]), ("timing", [])):
+        (run / f"{name}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     for decisions in (30, 40):
-        state = {"config": tree_identity(to_tree(config)), "budget": {"decisions": decisions}}
-        checkpoint.write(run / "checkpoints", decisions, {}, state)
+        checkpoint.write(run / "checkpoints", decisions, {}, checkpoint_state(run, config, decisions))
     return run
+
+
+def checkpoint_state(run: Path, config: training.TrainConfig, decisions: int) -> dict[str, Any]:
+    """The state of a checkpoint that confirms the logs as they are now."""
+    logs = {name: (run / f"{name}.jsonl").read_bytes() for name in LOGS}
+    return {
+        "config": tree_identity(to_tree(config)),
+        "budget": {"decisions": decisions, "frames": 2 * decisions, "updates": max(0, decisions - 20)},
+        **{"seconds": 1.0, "evaluated_at": 40, "last_return": 1.0, "episode": [0.0, 0], "metrics": {}},
+        "replay": {"written": 0, "transitions": 0, "checks": {}},
+        "logs": {name: {"bytes": len(log), "sha256": hashlib.sha256(log).hexdigest()} for name, log in logs.items()},
+    }
 
 
 def test_bad_runs_are_listed_beside_a_good_one(tmp_path: Path) -> None:
@@ -181,6 +196,61 @@ def test_an_edited_config_is_refused_by_field(run: Path, tmp_path: Path, field: 
         assert html.escape(reason) in page.build([run.parent], tmp_path / "out").read_text()
 
 
+def rewrite(name: str, old: bytes, new: bytes) -> Callable[[Path], object]:
+    return lambda run: (run / name).write_bytes((run / name).read_bytes().replace(old, new))
+
+
+def append(name: str, row: bytes) -> Callable[[Path], object]:
+    return lambda run: (run / name).write_bytes((run / name).read_bytes() + row)
+
+
+EDITS: dict[str, tuple[Callable[[Path], object], str]] = {
+    "a return": (rewrite("eval.jsonl", b"1.0", b"9.0"), "eval.jsonl was edited or damaged: its first"),
+    "a row less": (rewrite("eval.jsonl", b"\n", b""), "eval.jsonl was edited or damaged: 1 of the"),
+    "no file": (lambda run: (run / "eval.jsonl").unlink(), "eval.jsonl is missing"),
+    "a pipe": (lambda run: ((run / "train.jsonl").unlink(), os.mkfifo(run / "train.jsonl")), "not a regular file"),
+    "a row more": (append("train.jsonl", b"{}\n"), "train.jsonl was edited: 3 bytes were written after checkpoint"),
+}
+
+
+@pytest.mark.parametrize("kind", EDITS)
+def test_an_edited_log_is_shown_and_left_out_of_all_results(
+    run: Path, tmp_path: Path, kind: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (run / "status.json").write_text(json.dumps({"state": "finished", "decisions": 40}))
+    assert (load_run(run).verified, load_run(run).score) == ("checkpoint 000000040", 1.0)
+    edit, says = EDITS[kind]
+    edit(run)
+    (reason,) = unreadable(run).values()
+    assert says in reason
+    if kind == "a return":
+        write_run(run.parent, seed=9, name="good")
+        assert main(["report", str(run.parent), "--out", str(tmp_path / "out")]) == 0
+        assert f"not counted: {reason}" in capsys.readouterr().err
+        text = (tmp_path / "out" / "index.html").read_text()
+        assert html.escape(reason) in text
+        assert f"Unreadable and not counted: {run.name}." in text
+
+
+def test_rows_after_the_checkpoint_of_an_active_run_are_not_counted(run: Path) -> None:
+    edit_config(run, "decisions", 60)
+    row = {"decisions": 60, "frames": 120, "updates": 40, "returns": [1000.0]}
+    append("eval.jsonl", json.dumps(row).encode() + b"\n")(run)
+    loaded = load_run(run)
+    assert (loaded.evaluated, loaded.finished) == (40, False)
+    assert loaded.notices == ("eval.jsonl: rows after the newest checkpoint were dropped; nothing confirms them",)
+
+
+def test_logs_that_a_resume_cut_back_to_an_older_checkpoint_are_not_edited(run: Path, tmp_path: Path) -> None:
+    (run / "checkpoints" / "000000040" / "tensors.safetensors").write_bytes(b"")
+    config = toy(decisions=40)
+    (run / "eval.jsonl").write_text("")
+    checkpoint.write(run / "checkpoints", 30, {}, checkpoint_state(run, config, 30))
+    loaded = load_run(run)
+    assert (loaded.verified, loaded.evaluated) == ("checkpoint 000000030", -1)
+    assert "This config and the logs are confirmed by checkpoint 000000030." in provenance(content([loaded], tmp_path))
+
+
 def test_budget_runtime_and_version_may_change(run: Path) -> None:
     edit_config(run, "decisions", 60)
     edit_config(run, "runtime.threads", 2)
@@ -197,7 +267,7 @@ def test_a_damaged_checkpoint_gives_way_to_the_one_before(run: Path) -> None:
     loaded = load_run(run)
     assert (loaded.verified, loaded.notices) == (
         "",
-        ("no checkpoint can be read, so config.json cannot be confirmed",),
+        ("no checkpoint can be read, so config.json and the logs cannot be confirmed",),
     )
 
 

@@ -76,10 +76,14 @@ def test_a_log_that_lost_or_changed_bytes_is_refused_with_what_is_wrong(run: Pat
     log = run / f"{name}.jsonl"
     whole = log.read_bytes()
     log.write_bytes(whole[:-7])
-    with pytest.raises(RunError, match=rf"{name}.jsonl is damaged: 7 of the {len(whole)} bytes .* are missing"):
+    with pytest.raises(
+        RunError, match=rf"{name}.jsonl was edited or damaged: 7 of the {len(whole)} bytes .* are missing"
+    ):
         resume(run)
     log.write_bytes(whole[:3] + bytes([whole[3] ^ 1]) + whole[4:])
-    with pytest.raises(RunError, match=rf"{name}.jsonl is damaged: its first .* have changed since they were written"):
+    with pytest.raises(
+        RunError, match=rf"{name}.jsonl was edited or damaged: its first .* have changed since they were written"
+    ):
         resume(run)
     log.unlink()
     with pytest.raises(RunError, match=rf"{name}.jsonl is missing"):

@@ -34,7 +34,7 @@ _UNUSED = RUN_GROUPS["evaluation and logs"]
 """Options of `pamd train` that no measured decision depends on."""
 GROUPS = {
     "bench": {
-        "run": ("method", "scale", "decisions", "seed", "config", "set_"),
+        "run": ("method", "scale", "decisions", "seed", "config", "trust", "set_"),
         **{title: names for title, names in RUN_GROUPS.items() if title != "evaluation and logs"},
         "machine": ("device", "threads", "seconds", "json_"),
     }
@@ -50,6 +50,7 @@ def bench(
     runtime: Annotated[Runtime, Without(_UNUSED)] = Runtime(),  # noqa: B008
     seconds: float = 20.0,
     json_: bool = False,
+    trust: bool = False,
 ) -> None:
     """Measure decisions per second and memory of a run on this machine. It takes the options of `pamd train`.
 
@@ -61,10 +62,11 @@ def bench(
         set_: any field of the config, e.g. method.metric.pairing=all learner.batch=256
         seconds: time of the measurement, after a short warm-up
         json_: print the result as JSON
+        trust: import the module that the task of --config names, as in gym:module:ID
     """
     if seconds <= 0:
         raise ConfigError(f"bench: seconds must be positive, got {seconds:g}")
-    made = prepare_clips(build_config("bench", task, options, config, set_, runtime), print_text)
+    made = prepare_clips(build_config("bench", task, options, config, set_, runtime, trust), print_text)
     row = _measure(made, seconds)
     if json_:
         sys.stdout.write(json.dumps(row) + "\n")

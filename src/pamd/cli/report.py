@@ -23,7 +23,8 @@ def report(
 ) -> None:
     """Write a self-contained HTML report on runs, with figures, tables (CSV, LaTeX) and configs in the same directory.
 
-    A run that cannot be read, or whose config.json was edited, is listed with the reason and excluded from all results.
+    A run that cannot be read, or whose config or logs were edited, is listed with the reason and excluded from all
+    results. Edits are found as by `pamd verify`, with the digests in the newest checkpoint.
 
     Args:
         runs: run directories, or directories that contain them.
@@ -37,4 +38,4 @@ def report(
     written = page.write(comparison, out, title=title, published=numbers)
     for one in comparison.unreadable:
         print_text(f"not counted: {printable(one.reason)}")
-    print_text(f"{written}")
+    print_text(f"{written}", stderr=False)

@@ -11,7 +11,8 @@ from typing import Annotated
 from pamd.cli.console import Display, prepare_clips
 from pamd.cli.parser import Metavar
 from pamd.configuration import RunOptions, configure
-from pamd.errors import ConfigError
+from pamd.envs import trust_flag
+from pamd.errors import ConfigError, ResourceError
 from pamd.schema import to_tree
 from pamd.settings import override
 from pamd.table import counted
@@ -31,7 +32,7 @@ RUN_GROUPS = {
 """Options shared by `pamd train` and `pamd sweep`, in the order of the help text."""
 GROUPS = {
     "train": {
-        "run": ("method", "scale", "decisions", "seed", "runs", "config", "set_"),
+        "run": ("method", "scale", "decisions", "seed", "runs", "config", "trust", "set_"),
         **RUN_GROUPS,
         "machine": ("device", "threads"),
     }
@@ -46,6 +47,7 @@ def train(
     set_: Settings = (),
     runs: Path = Path("runs"),
     runtime: Runtime = Runtime(),  # noqa: B008
+    trust: bool = False,
 ) -> None:
     """Train an agent. Rerun the same command to continue an interrupted run.
 
@@ -54,13 +56,15 @@ def train(
         config: a config.json to train from, instead of a task and options; override its fields with --set
         set_: any field of the config, e.g. method.metric.pairing=all learner.batch=256
         runs: parent directory of the runs
+        trust: import the module that the task of --config names, as in gym:module:ID
     """
     from pamd.training import train as train_run
 
-    made = build_config("train", task, options, config, set_, runtime)
+    made = build_config("train", task, options, config, set_, runtime, trust)
     with Display() as display:
         path = train_run(prepare_clips(made, display.say), runs, display)
-        display.say(f"{path}\nnext: `pamd eval {path}` or `pamd report {runs}`")
+        display.say(f"next: `pamd eval {path}{trust_flag(made.env.task)}` or `pamd report {runs}`")
+    sys.stdout.write(f"{path}\n")
 
 
 def build_config(
@@ -70,6 +74,7 @@ def build_config(
     file: Path | None,
     settings: tuple[str, ...],
     runtime: Runtime,
+    trust: bool = False,
 ) -> TrainConfig:
     """Return the config of `pamd train` and `pamd bench`: from a file, or from a task and options."""
     given = options.given
@@ -77,7 +82,7 @@ def build_config(
         words = [*([task] if task else []), *(f"--{name.replace('_', '-')}" for name in given)]
         if words:
             raise ConfigError(f"--config cannot be combined with {', '.join(words)}; override fields with --set")
-        config, chosen = read_config(file), to_tree(runtime)
+        config, chosen = read_config(file, trust=trust), to_tree(runtime)
         changed = {name: value for name, value in chosen.items() if value != to_tree(Runtime())[name]}
         return override(dataclasses.replace(config, runtime=dataclasses.replace(config.runtime, **changed)), settings)
     if task is None:
@@ -91,6 +96,7 @@ def resume(
     decisions: int | None = None,
     device: str | None = None,
     threads: int | None = None,
+    trust: bool = False,
 ) -> None:
     """Continue a run from its newest complete checkpoint, or extend a finished one.
 
@@ -99,17 +105,18 @@ def resume(
         decisions: a new budget, larger than the run's (default: the run's)
         device: cpu, cuda or auto (default: the run's)
         threads: CPU threads of torch (default: the run's)
+        trust: import the module that the run's task names, as in gym:module:ID
     """
     from pamd.runs import RunDirectory
     from pamd.training import resume as resume_run
 
-    config = read_config(RunDirectory.open(run).config_file)
+    config = read_config(RunDirectory.open(run).config_file, trust=trust)
     chosen = {name: value for name, value in (("device", device), ("threads", threads)) if value is not None}
     runtime = dataclasses.replace(config.runtime, **chosen)  # type: ignore[arg-type]
     with Display() as display:
         prepare_clips(config, display.say)
-        resume_run(run, runtime, display, decisions=decisions)
-        display.say(f"{run}")
+        resume_run(run, runtime, display, decisions=decisions, trust=trust)
+    sys.stdout.write(f"{run}\n")
 
 
 def evaluate(
@@ -119,6 +126,7 @@ def evaluate(
     seed: int | None = None,
     video: bool = True,
     json_: bool = False,
+    trust: bool = False,
 ) -> None:
     """Evaluate the newest checkpoint of a run, and record a video of the first episode.
 
@@ -128,6 +136,7 @@ def evaluate(
         seed: seed of the episodes (default: the run's)
         video: record the first episode
         json_: print the result as JSON
+        trust: import the module that the run's task names, as in gym:module:ID
     """
     from pamd.training import load
     from pamd.training.evaluate import evaluate as play
@@ -136,21 +145,25 @@ def evaluate(
 
     if episodes < 1 or (seed is not None and seed < 0):
         raise ConfigError(f"eval: episodes must be at least 1 and seed at least 0, got {episodes} and {seed}")
-    trained = load(run)
-    config = trained.config
+    trained = load(run, trust=trust)
+    config, env = trained.config, trained.make_env()
+    rate = int(env.metadata["render_fps"])
+    env.close()
     with Display() as display:
+        for complaint in trained.complaints:
+            display.say(f"{complaint}; evaluating the previous one")
         display.say(f"playing {episodes} episodes of {config.env.task}")
     with torch_threads(1):  # Each pass reads one observation, so more threads would only wait.
         row, frames = play(trained.agent, config.env, config.seed if seed is None else seed, episodes, record=video)
     path = None
     if frames:
         path = trained.path / "video" / f"evaluated-{trained.checkpoint}.mp4"
-        env = trained.make_env()
-        write_video(path, frames, int(env.metadata["render_fps"]))
-        env.close()
-    with Display() as display:
-        for complaint in trained.complaints:
-            display.say(f"{complaint}; evaluating the previous one")
+        try:
+            write_video(path, frames, rate)
+        except ResourceError as error:  # The run may be on a full disk or a read-only one. The result is known.
+            path = None
+            with Display() as display:
+                display.say(f"no video: {error}")
     if json_:
         result = {"run": str(run), "checkpoint": trained.checkpoint, **row, "video": path and str(path)}
         sys.stdout.write(json.dumps(result) + "\n")

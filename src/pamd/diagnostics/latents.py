@@ -62,6 +62,7 @@ def latents(
     neighbors: int = 4,
     queries: int = 5,
     seed: int = 0,
+    trust: bool = False,
     second_view: _SecondView | None = None,
     progress: Progress = quiet,
 ) -> LatentReport:
@@ -73,10 +74,11 @@ def latents(
         episodes: number of episodes
         neighbors: nearest neighbors per state
         seed: seed of the episodes
+        trust: import the module that the run's task names, as in gym:module:ID
 
     `second_view` shows the same states with another background. It is used for the denoising factor.
     """
-    trained = load(run)
+    trained = load(run, trust=trust)
     seen = play(trained, states, episodes=episodes, seed=seed, progress=progress)
     z = _encoded(trained, seen.obs)
     learned, named = trained.distance, trained.config.method.distance

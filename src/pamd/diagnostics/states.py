@@ -11,7 +11,7 @@ import torch
 from numpy.typing import NDArray
 
 from pamd.diagnostics.base import Progress, quiet
-from pamd.envs import EnvConfig, build_env, observes_states
+from pamd.envs import EnvConfig, observes_states
 from pamd.envs.config import Split
 from pamd.envs.distractors.task import Distracted
 from pamd.errors import ConfigError
@@ -65,7 +65,7 @@ def play(run: Trained, count: int, *, episodes: int = 4, seed: int = 0, progress
         raise ConfigError(f"at least 8 states of at least 1 episode are required, got {count} of {episodes}")
     if observes_states(run.config.env.task):
         raise ConfigError(f"{run.config.env.task} observes states; this diagnostic requires a task with images")
-    env = build_env(run.config.env, seed=run.config.seed + _SEED_OFFSET + seed)
+    env = run.make_env(run.config.seed + _SEED_OFFSET + seed)
     rows: list[dict[str, Any]] = []
     try:
         for episode in range(episodes):

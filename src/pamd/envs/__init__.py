@@ -18,8 +18,10 @@ from pamd.envs.task import (
     least_shape,
     make_task,
     observes_states,
+    refuse_import,
     resolve_env,
     scenes,
+    trust_flag,
 )
 from pamd.errors import ConfigError
 from pamd.schema import Count, check_values
@@ -50,8 +52,10 @@ __all__ = [
     "observes_states",
     "prepare_env",
     "probe_backends",
+    "refuse_import",
     "resolve_env",
     "scenes",
+    "trust_flag",
     "unseen",
 ]
 

@@ -66,6 +66,11 @@ class Gymnasium(Task):
         self._env.close()
 
     @classmethod
+    def module(cls, name: str) -> str | None:
+        module, colon, _ = name.rpartition(":")
+        return module if colon else None
+
+    @classmethod
     def check_name(cls, name: str) -> None:
         if name.partition("/")[0] in _DISCRETE:
             raise TaskError(f"environment 'gym:{name}': {_WITH_DQN}")

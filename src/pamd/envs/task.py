@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import sys
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar, NamedTuple
@@ -11,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pamd.envs.config import EnvConfig, Scene
-from pamd.errors import ConfigError
+from pamd.errors import ConfigError, TaskError
 from pamd.registry import Registry
 
 
@@ -110,6 +111,11 @@ class Task(ABC):
         """Return the tasks of the family as a user writes them. Empty if they cannot be listed."""
         return ()
 
+    @classmethod
+    def module(cls, name: str) -> str | None:
+        """Return the Python module that the task `name` names and that building it imports; None if there is none."""
+        return None
+
     @classmethod  # noqa: B027  Not every family can list its tasks.
     def check_name(cls, name: str) -> None:
         """Raise UnknownNameError if the family has no task `name`. This must be cheap and start no simulator."""
@@ -143,6 +149,26 @@ def default_frame_stack(task: str) -> int:
 def least_shape(config: EnvConfig) -> tuple[int, ...]:
     """Return a lower bound on the observation shape. States have size 1 here, because only the simulator knows it."""
     return (config.frame_stack,) if observes_states(config.task) else config.picture_shape
+
+
+def refuse_import(task: str, file: object) -> None:
+    """Raise TaskError if building `task`, which `file` names, would import a module: a file must not choose code.
+
+    A module that this process has already imported is accepted, because building the task runs no new code then.
+    """
+    cls, name = _resolve(task)
+    module = cls.module(name)
+    if module is not None and module not in sys.modules:
+        raise TaskError(
+            f"{file} names the task {task!r}, which imports the Python module {module!r}; a file must not choose code"
+            f" to run. If you trust it, use --trust (in Python: trust=True, or `import {module}` first)"
+        )
+
+
+def trust_flag(task: str) -> str:
+    """Return " --trust" if a command that reads `task` from a file needs it; otherwise ""."""
+    cls, name = _resolve(task)
+    return "" if cls.module(name) is None else " --trust"
 
 
 def scenes(task: str) -> tuple[Scene, ...]:

@@ -8,6 +8,8 @@ import html
 import importlib.resources
 import json
 import math
+import os
+import shutil
 import string
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
@@ -45,17 +47,34 @@ def build(
 
 
 def write(comparison: Comparison, out: Path, *, title: str, published: Sequence[Published] = ()) -> Path:
-    """Write the page, tables, figures and configs of `comparison` to `out`, and return the path of the page."""
+    """Write the page, tables, figures and configs of `comparison` to `out`, and return the path of the page.
+
+    An earlier report in `out` is replaced after everything is written. If that fails, it stays as it is.
+    """
+    new = out / f".writing-{os.getpid()}"
     try:
-        out.mkdir(parents=True, exist_ok=True)
-        _clear(out)
+        new.mkdir(parents=True, exist_ok=True)
         sections = sorted((SECTIONS.get(name) for name in SECTIONS.names()), key=lambda section: section.place)
-        content = Content(comparison, published, out, np.random.default_rng(0))
+        content = Content(comparison, published, new, np.random.default_rng(0), home=out)
         blocks = {section.heading: section.html(content) for section in sections}
-        atomic_io.replace(out / "index.html", page_text(comparison, title, blocks).encode())
+        atomic_io.write(new / "index.html", page_text(comparison, title, blocks).encode())
+        _clear(out)
+        _move(new, out)
     except OSError as error:
         raise ResourceError(f"cannot write the report in {out}: {error}") from None
+    finally:
+        shutil.rmtree(new, ignore_errors=True)
     return out / "index.html"
+
+
+def _move(new: Path, out: Path) -> None:
+    """Move all files below `new` to `out`, the page last. Renaming needs no space on the disk."""
+    page = new / "index.html"
+    for path in (*(path for path in new.rglob("*") if path.is_file() and path != page), page):
+        target = out / path.relative_to(new)
+        target.parent.mkdir(parents=True, exist_ok=True)
+        path.replace(target)
+    atomic_io.sync_directory(out)
 
 
 def _clear(out: Path) -> None:

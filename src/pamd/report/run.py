@@ -56,7 +56,7 @@ class Run:
     config_text: str
     """The text of config.json."""
     verified: str
-    """The evidence that config.json was not edited; "" if there is none."""
+    """The evidence that config and logs, or the config alone, were not edited; "" if there is none."""
 
     @property
     def path(self) -> Path:

@@ -38,31 +38,44 @@ class Log(NamedTuple):
     rows: list[Row]
     notice: str
     """A notice for the reader of the report; "" if the file is complete."""
+    unconfirmed: int = 0
+    """The bytes after the newest checkpoint, which were dropped."""
 
 
-def read_log(path: Path) -> Log:
+def read_log(path: Path, entry: Mapping[str, Any] | None = None) -> Log:
     """Read a JSON Lines file whose last line may be incomplete. A missing file has no rows.
 
     An incomplete last line is dropped with a notice, because the run may be active. Any other damage is an error.
+    `entry` holds the log's length and digest at the newest checkpoint. Rows that do not match it are an error, and
+    later rows are dropped with a notice: nothing confirms them, and a resume writes them again.
     """
     try:
-        *lines, rest = files.read(path.parent, path.name).split(b"\n")
+        content, after = files.read(path.parent, path.name), b""
     except FileNotFoundError:
+        if entry is not None and entry["bytes"]:
+            raise RunError(f"{path} is missing: it was deleted") from None
         return Log([], "")
     except OSError as error:
         raise RunError(f"{path} cannot be read: {error}") from None
+    if entry is not None:
+        content, after = _split(path, content, entry)
+    *lines, rest = content.split(b"\n")
     rows = []
     for number, line in enumerate(lines, start=1):
         try:
             rows.append(files.parse_json(line))
         except ValueError as error:
             raise RunError(f"{path}, line {number} is damaged: {error}") from None
+    if after:
+        return Log(
+            rows, f"{path.name}: rows after the newest checkpoint were dropped; nothing confirms them", len(after)
+        )
     return Log(rows, f"{path.name}: the last line is incomplete and was dropped" if rest else "")
 
 
-def read_evaluations(path: Path) -> Log:
+def read_evaluations(path: Path, entry: Mapping[str, Any] | None = None) -> Log:
     """Read eval.jsonl. Raises RunError if a row is not an evaluation or rows are out of order."""
-    log, before = read_log(path), -1
+    log, before = read_log(path, entry), -1
     for number, row in enumerate(log.rows, start=1):
         where = f"{path}, line {number}"
         _check_counts(row, ("decisions", "frames", "updates"), where)
@@ -73,9 +86,9 @@ def read_evaluations(path: Path) -> Log:
     return log
 
 
-def read_timing(path: Path) -> Log:
+def read_timing(path: Path, entry: Mapping[str, Any] | None = None) -> Log:
     """Read timing.jsonl. Raises RunError if a row has no valid time."""
-    log = read_log(path)
+    log = read_log(path, entry)
     for number, row in enumerate(log.rows, start=1):
         where = f"{path}, line {number}"
         _check_counts(row, ("decisions",), where)
@@ -109,13 +122,17 @@ def split_log(path: Path, entry: Mapping[str, Any]) -> tuple[bytes, bytes]:
     """
     with convert_errors(path):
         content = atomic_io.read(path)
+    return _split(path, content, entry)
+
+
+def _split(path: Path, content: bytes, entry: Mapping[str, Any]) -> tuple[bytes, bytes]:
     length = entry["bytes"]
     if len(content) < length:
         missing = length - len(content)
-        raise RunError(f"{path} is damaged: {missing} of the {length} bytes at the checkpoint are missing")
+        raise RunError(f"{path} was edited or damaged: {missing} of the {length} bytes at the checkpoint are missing")
     rows = content[:length]
     if hashlib.sha256(rows).hexdigest() != entry["sha256"]:
-        raise RunError(f"{path} is damaged: its first {length} bytes have changed since they were written")
+        raise RunError(f"{path} was edited or damaged: its first {length} bytes have changed since they were written")
     return rows, content[length:]
 
 

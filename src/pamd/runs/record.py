@@ -10,9 +10,9 @@ from typing import Any, NamedTuple
 from pamd.errors import CheckpointError, RunError, nearest
 from pamd.runs import files
 from pamd.runs.campaigns import campaign_runs, is_packed
-from pamd.runs.checkpoints import list_checkpoints, read_state
+from pamd.runs.checkpoints import list_checkpoints, read_counters, read_state, read_tensors
 from pamd.runs.identity import identity_digest, refuse_edits, tree_identity
-from pamd.runs.logs import Row, read_evaluations, read_timing
+from pamd.runs.logs import Log, Row, read_evaluations, read_log, read_timing
 from pamd.runs.status import Status, read_status
 from pamd.runs.versions import read_versions
 
@@ -38,15 +38,16 @@ class RunRecord:
     timing: list[Row]
     """The rows of timing.jsonl. Each has decisions and seconds."""
     verified: str
-    """The evidence that config.json was not edited: a checkpoint or the directory name; "" if there is none."""
+    """The evidence that nothing was edited: a checkpoint for config and logs, or the directory name for the config; ""
+    if there is none."""
     notices: tuple[str, ...] = ()
     """Notices about the files of the run for the reader of a report."""
 
 
 def read_record(path: Path) -> RunRecord:
-    """Read the run in `path`. Each file is read only once because the run may still be active.
+    """Read the run in `path`, which may still be active.
 
-    Raises RunError if a file cannot be read, or if config.json was edited.
+    Raises RunError if a file cannot be read, or if the config or a log was edited after the newest checkpoint.
     """
     file = path / "config.json"
     try:
@@ -56,49 +57,74 @@ def read_record(path: Path) -> RunRecord:
         raise RunError(f"{file} cannot be read: {error}") from None
     if not isinstance(config, dict):
         raise RunError(f"{file} is not the config of a run: it must be a record, got {type(config).__name__}")
-    evidence = _confirm_config(path, config)
-    evaluations, timing = read_evaluations(path / "eval.jsonl"), read_timing(path / "timing.jsonl")
+    status = read_status(path)
+    logs = _read_logs(path, config, status)
     return RunRecord(
         path,
         config,
         text,
-        read_status(path),
+        status,
         read_versions(path),
-        evaluations.rows,
-        timing.rows,
-        evidence.by,
-        tuple(filter(None, (evaluations.notice, timing.notice, evidence.notice))),
+        logs.evaluations.rows,
+        logs.timing.rows,
+        logs.verified,
+        tuple(filter(None, (logs.evaluations.notice, logs.timing.notice, logs.notice))),
     )
 
 
-class _Evidence(NamedTuple):
-    """The evidence that a config was not edited."""
+class _Logs(NamedTuple):
+    """The logs of a run and the evidence that they and the config were not edited."""
 
-    by: str
-    """The checkpoint, or the directory name, which contains a digest of the config; "" if there is no evidence."""
+    evaluations: Log
+    timing: Log
+    verified: str
     notice: str = ""
-    """A notice about the checkpoints for the reader of the report; "" if there is none."""
 
 
-def _confirm_config(path: Path, config: Mapping[str, Any]) -> _Evidence:
-    """Compare config.json with the newest readable checkpoint. Raises RunError with the edited fields if they differ.
+def _read_logs(path: Path, config: Mapping[str, Any], status: Status) -> _Logs:
+    """Read the logs and compare config and logs with the newest complete checkpoint. Raises RunError if they differ.
 
-    A run without checkpoints, such as a published one, can be confirmed only by the digest in its name.
+    A run without checkpoints, such as a published one, has no digests of its logs. Its config can be confirmed only by
+    the digest in its name.
     """
     saved = list_checkpoints(path / "checkpoints")
-    readable = False
     for checkpoint in saved:
         try:
             state = read_state(checkpoint)
+            read_counters(checkpoint, state)
         except CheckpointError:
             continue
-        readable = True
-        if isinstance(state.get("config"), dict):
-            refuse_edits(config, state, checkpoint.name, str(path / "config.json"))
-            return _Evidence(f"checkpoint {checkpoint.name}")
-    notice = "" if readable or not saved else "no checkpoint can be read, so config.json cannot be confirmed"
-    digest = identity_digest(tree_identity(config))
-    return _Evidence("the digest in its name" if path.resolve().name.endswith(f"_{digest}") else "", notice)
+        refuse_edits(config, state, checkpoint.name, str(path / "config.json"))
+        try:
+            return _confirmed_logs(path, state["logs"], status, checkpoint.name)
+        except RunError:
+            # A resume that finds the tensors damaged continues from the previous checkpoint, with shorter logs.
+            if _is_complete(checkpoint):
+                raise
+    notice = "no checkpoint can be read, so config.json and the logs cannot be confirmed" if saved else ""
+    named = path.resolve().name.endswith(f"_{identity_digest(tree_identity(config))}")
+    evaluations, timing = read_evaluations(path / "eval.jsonl"), read_timing(path / "timing.jsonl")
+    return _Logs(evaluations, timing, "the digest in its name" if named else "", notice)
+
+
+def _confirmed_logs(path: Path, entries: Mapping[str, Any], status: Status, checkpoint: str) -> _Logs:
+    readers = {"train": read_log, "eval": read_evaluations, "timing": read_timing}
+    logs = {name: read(path / f"{name}.jsonl", entries[name]) for name, read in readers.items()}
+    for name, log in logs.items():
+        if log.unconfirmed and status.state == "finished":
+            raise RunError(
+                f"{path / name}.jsonl was edited: {log.unconfirmed} bytes were written after checkpoint {checkpoint},"
+                " but the run has finished"
+            )
+    return _Logs(logs["eval"], logs["timing"], f"checkpoint {checkpoint}")
+
+
+def _is_complete(checkpoint: Path) -> bool:
+    try:
+        read_tensors(checkpoint)
+    except CheckpointError:
+        return False
+    return True
 
 
 @dataclass(frozen=True)

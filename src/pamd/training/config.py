@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from pamd.agent import AgentConfig, EncoderPart, Precision, Schedule
-from pamd.envs import EnvConfig, least_shape, observes_states, prepare_env, resolve_env
+from pamd.envs import EnvConfig, least_shape, observes_states, prepare_env, refuse_import, resolve_env
 from pamd.errors import ConfigError
 from pamd.learners import LearnerPart
 from pamd.methods import Method
@@ -146,9 +146,14 @@ def config_text(config: TrainConfig) -> str:
     return json.dumps(tree, indent=2, sort_keys=True) + "\n"
 
 
-def read_config(path: Path, runtime: Runtime | None = None) -> TrainConfig:
-    """Read the config of a run, or one written by hand. `runtime` replaces its runtime settings."""
+def read_config(path: Path, runtime: Runtime | None = None, *, trust: bool = False) -> TrainConfig:
+    """Read the config of a run, or one written by hand. `runtime` replaces its runtime settings.
+
+    Raises TaskError if the task imports a module (`gym:module:ID`), unless `trust` is true.
+    """
     config = parse_config(read_config_tree(path), str(path))
+    if not trust:
+        refuse_import(config.env.task, path)
     return config if runtime is None else dataclasses.replace(config, runtime=runtime)
 
 

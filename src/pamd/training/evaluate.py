@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 from collections import deque
 from collections.abc import Callable
@@ -129,10 +130,10 @@ def write_video(path: Path, frames: list[NDArray[np.uint8]], rate: int) -> None:
     """Encode RGB frames [H, W, 3] as H.264. The file is written atomically."""
     import av
 
-    path.parent.mkdir(parents=True, exist_ok=True)
     temporary = path.with_name(f".{path.stem}.{os.getpid()}.mp4")
     height, width = frames[0].shape[:2]
     try:
+        path.parent.mkdir(parents=True, exist_ok=True)
         # Use a temporary file: opening the path directly would follow a link.
         with atomic_io.open_file(temporary, "wb") as file, av.open(file, "w", format="mp4") as container:
             stream = container.add_stream("libx264", rate=rate)
@@ -146,5 +147,6 @@ def write_video(path: Path, frames: list[NDArray[np.uint8]], rate: int) -> None:
             container.mux(stream.encode())
         temporary.replace(path)
     except OSError as error:
-        temporary.unlink(missing_ok=True)
+        with contextlib.suppress(OSError):
+            temporary.unlink()
         raise ResourceError(f"cannot write the video {path}: {error}") from None

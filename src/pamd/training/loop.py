@@ -8,6 +8,7 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from pamd.envs import trust_flag
 from pamd.errors import DivergenceError, RunInterrupted
 from pamd.representation.meters import read_meters, warnings
 from pamd.training.evaluate import evaluate, write_video
@@ -45,7 +46,8 @@ def run_loop(session: Session, observer: Observer, stop: Stop) -> None:
             saved_at = decisions
             run.write_status("running", session.budget)
         if stop.asked:
-            raise RunInterrupted(f"{run.path} stopped at decision {decisions}; continue with `pamd resume {run.path}`")
+            command = f"pamd resume {run.path}{trust_flag(config.env.task)}"
+            raise RunInterrupted(f"{run.path} stopped at decision {decisions}; continue with `{command}`")
         if last:
             return
         if config.act_before_update:

@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from pamd.envs import observes_states
+from pamd.envs import observes_states, trust_flag
 from pamd.runs import Budget
 from pamd.training.config import TrainConfig
 
@@ -134,7 +134,8 @@ def _loading(facts: CardFacts) -> str:
     if facts.repo is not None:
         lines.insert(1, "from huggingface_hub import snapshot_download\n")
         source = f"snapshot_download({_quote(facts.repo)})"
-    lines += ["", f"trained = pamd.load({source})", "env = trained.make_env(seed=0)", "obs, _ = env.reset()"]
+    trust = ", trust=True" if trust_flag(facts.config.env.task) else ""
+    lines += ["", f"trained = pamd.load({source}{trust})", "env = trained.make_env(seed=0)", "obs, _ = env.reset()"]
     lines += ["action = trained.act(obs)  # the policy's mode", "```"]
     extras = "lab,hub" if facts.repo is not None else "lab"
     return "\n".join(
@@ -157,7 +158,7 @@ def _training(facts: CardFacts) -> str:
         " `config.json` holds every setting. Train the same agent again with",
         "",
         "```sh",
-        "pamd train --config config.json",
+        f"pamd train --config config.json{trust_flag(config.env.task)}",
         "```",
     ]
     if config.env.distractor is not None and config.env.distractor.train:

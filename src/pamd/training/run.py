@@ -14,8 +14,10 @@ from pamd.replay import Replay
 from pamd.runs import RunDirectory
 from pamd.runs.checkpoints import list_checkpoints
 from pamd.runs.files import refuse_linked_directories, remove_temporary, shared_files, temporaries
+from pamd.runs.identity import tree_identity
 from pamd.runs.logs import convert_errors
 from pamd.runs.versions import write_versions
+from pamd.schema import to_tree
 from pamd.training import checkpoint
 from pamd.training.config import Runtime, TrainConfig, config_text, prepare, read_config, run_name
 from pamd.training.loop import Observer, run_loop
@@ -46,8 +48,9 @@ def train(config: TrainConfig, root: str | Path = "runs", observer: Observer | N
     run = RunDirectory(Path(root) / run_name(config))
     if not run.config_file.exists():
         return _train_new(run, config, observer)
-    before = read_config(RunDirectory.open(run.path).config_file, config.runtime)
-    if run_name(before) != run.path.name:
+    # The task of the file is the given one, or the file is refused. So it may be trusted like the given one.
+    before = read_config(RunDirectory.open(run.path).config_file, config.runtime, trust=True)
+    if tree_identity(to_tree(before)) != tree_identity(to_tree(config)):
         raise RunError(f"{run.path} contains a run with another config; remove it, or choose another --runs directory")
     decisions = max(before.decisions, config.decisions)
     if before.decisions > config.decisions and not run.finished(decisions):
@@ -79,10 +82,14 @@ def resume(
     observer: Observer | None = None,
     *,
     decisions: int | None = None,
+    trust: bool = False,
 ) -> Path:
-    """Resume the run in `path` from its newest complete checkpoint. `decisions` raises its budget."""
+    """Resume the run in `path` from its newest complete checkpoint. `decisions` raises its budget.
+
+    A task that imports a module (`gym:module:ID`) requires `trust`.
+    """
     run = RunDirectory.open(Path(path))
-    config = read_config(run.config_file, runtime)
+    config = read_config(run.config_file, runtime, trust=trust)
     if decisions is not None and decisions < config.decisions:
         raise ConfigError(f"{path} has a budget of {config.decisions} decisions; it cannot be lowered to {decisions}")
     return _run(run, dataclasses.replace(config, decisions=decisions or config.decisions), observer or SilentObserver())

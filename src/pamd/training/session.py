@@ -116,6 +116,8 @@ class Session:
             "replay": self.replay.sync(),
             "config": tree_identity(to_tree(self.config)),
             "versions": self.versions,
+            "observation_shape": list(self.agent.observation_shape),
+            "action_dim": self.agent.action_dim,
         }
         checkpoint.write(self.run.checkpoints, self.budget.decisions, self.agent.tensors(), state)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,9 +15,10 @@ from torch import Tensor
 from pamd import atomic_io
 from pamd.agent import Agent
 from pamd.distances import Distance
-from pamd.envs import build_env
+from pamd.envs import build_env, refuse_import
 from pamd.errors import CheckpointError, ReplayError
 from pamd.replay import Replay
+from pamd.replay.files import Manifest
 from pamd.representation import Representation
 from pamd.runs import Budget, RunDirectory
 from pamd.runs.directory import WEIGHTS, is_export
@@ -43,6 +45,8 @@ class Trained:
     """The name of the checkpoint, which is its number of decisions."""
     complaints: tuple[str, ...] = ()
     """The problems of newer checkpoints that could not be loaded."""
+    trust: bool = False
+    """Whether `make_env` may import the module that the config names (`gym:module:ID`)."""
 
     def act(self, obs: NDArray[Any]) -> NDArray[np.float32]:
         """Return the policy's actions, [A] for one observation [...] or [B, A] for a batch [B, ...]."""
@@ -64,7 +68,12 @@ class Trained:
         return self.measured.distance
 
     def make_env(self, seed: int = 0, render_size: int | None = None) -> Episodes:
-        """Make the environment that the agent was trained in."""
+        """Make the environment that the agent was trained in.
+
+        Raises TaskError if the task imports a module (`gym:module:ID`), unless the agent was loaded with `trust`.
+        """
+        if not self.trust:
+            refuse_import(self.config.env.task, self.path / "config.json")
         return build_env(self.config.env, seed=seed, render_size=render_size)
 
     def replay(self) -> Replay:
@@ -74,38 +83,56 @@ class Trained:
         return Replay.open(self.path / "replay", read_only=True, storage="mmap")
 
 
-def load(run: str | Path) -> Trained:
-    """Load the trained agent of a run directory or of an export (`pamd export`)."""
+def load(run: str | Path, *, trust: bool = False) -> Trained:
+    """Load the trained agent of a run directory or of an export (`pamd export`).
+
+    No environment is built, so neither the simulator nor the background videos are required. With `trust`, the agent's
+    `make_env` may import the module that a task names (`gym:module:ID`).
+    """
     if is_export(Path(run)):
-        return _load_export(Path(run))
+        return _load_export(Path(run), trust)
     opened = RunDirectory.open(Path(run))
     newest, complaints = checkpoint.newest(opened.checkpoints)
     if newest is None:
         raise CheckpointError(" ".join([f"{run} has no complete checkpoint.", *complaints]))
-    config = read_config(opened.config_file)
+    config = read_config(opened.config_file, trust=True)  # Nothing is imported here; `make_env` asks for trust.
     check_config(config, newest)
-    agent = _agent(config)
     try:
+        weights = {name[5:]: tensor for name, tensor in newest.tensors.items() if name.startswith("nets.")}
+        agent = _agent(config, weights, *_shapes(newest.state, opened))
         agent.load(newest.tensors)
     except Exception as error:  # Unexpected tensors can raise any error.
         first = f"{type(error).__name__}: {error}".splitlines()[0]
         name = newest.path.name
         raise CheckpointError(f"checkpoint {name} of {run} does not match the run's config: {first}") from None
-    return Trained(opened.path, config, agent, newest.path.name, tuple(complaints))
+    return Trained(opened.path, config, agent, newest.path.name, tuple(complaints), trust)
 
 
-def _load_export(path: Path) -> Trained:
-    """Load an export without its environment, so that neither the simulator nor the background videos are required."""
+def _shapes(state: Mapping[str, Any], run: RunDirectory) -> tuple[Sequence[int], int]:
+    """Return the shape of observations and the dimension of actions."""
+    if "observation_shape" in state:
+        return state["observation_shape"], state["action_dim"]
+    layout = Manifest.load(run.replay).layout  # The first checkpoints of this layout did not contain them.
+    channels, *rest = layout.frame_shape
+    return (channels * layout.frame_stack, *rest), layout.action_dim
+
+
+def _load_export(path: Path, trust: bool) -> Trained:
     exported = _read_export(path)
-    config, shape, action_dim = exported.config, exported.observation_shape, exported.action_dim
     try:
-        check_weights(config, exported.weights, shape, action_dim)
-        agent = Agent(config.agent, observation_shape=shape, action_dim=action_dim, seed=config.seed)
+        agent = _agent(exported.config, exported.weights, exported.observation_shape, exported.action_dim)
         agent.load_weights(exported.weights)
     except Exception as error:  # Unexpected content can raise any error.
         first = f"{type(error).__name__}: {error}".splitlines()[0]
         raise CheckpointError(f"the weights in {path} do not fit its config: {first}") from None
-    return Trained(path, config, agent, f"{exported.budget.decisions:09d}")
+    return Trained(path, exported.config, agent, f"{exported.budget.decisions:09d}", trust=trust)
+
+
+def _agent(config: TrainConfig, weights: Mapping[str, Tensor], shape: Sequence[int], action_dim: int) -> Agent:
+    """Build an agent for observations of `shape`, after a check that its networks are as large as `weights`."""
+    check_values("the shapes", tuple[Index, ...], sizes=(*shape, action_dim))
+    check_weights(config, weights, tuple(shape), action_dim)
+    return Agent(config.agent, observation_shape=tuple(shape), action_dim=action_dim, seed=config.seed)
 
 
 @dataclass(frozen=True)
@@ -152,12 +179,3 @@ def _read_export(path: Path) -> _Exported:
             f"{path / 'config.json'} was edited after the export: the weights belong to another config"
         )
     return _Exported(config, weights, shape, action_dim, budget)
-
-
-def _agent(config: TrainConfig) -> Agent:
-    env = build_env(config.env)
-    try:
-        observation_shape, (action_dim,) = env.observation_space.shape or (), env.action_space.shape or (0,)
-    finally:
-        env.close()
-    return Agent(config.agent, observation_shape=observation_shape, action_dim=action_dim, seed=config.seed)

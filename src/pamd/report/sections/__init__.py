@@ -23,9 +23,11 @@ class Content:
     published: Sequence[Published]
     """The paper's numbers for comparison."""
     out: Path
-    """The directory of the page. Tables are in out/tables, figures in out/figures."""
+    """The directory to write to. Tables are in out/tables, figures in out/figures."""
     rng: np.random.Generator
     """Bootstrap intervals draw from it in the order of the sections, so that a page is reproducible."""
+    home: Path | None = None
+    """The directory that the files are moved to in the end, for links out of the page; None if it is `out`."""
 
 
 @dataclass(frozen=True)

@@ -54,12 +54,13 @@ def _run(run: Run, folder: Path) -> str:
     (folder / name).write_text(run.config_text, encoding="utf-8")
     command = shlex.join(["pamd", "train", "--config", f"configs/{name}"])
     state = f"finished, {run.budget:,} decisions" if run.finished else run.progress
+    what = "This config and the logs are" if run.verified.startswith("checkpoint") else "This config is"
     verified = f"confirmed by {run.verified}" if run.verified else "not confirmed: the directory contains no evidence"
     link = f'<a href="configs/{quote(name)}">configs/{escaped(name)}</a>'
     return (
         f"<details id={anchor(run)}><summary>{escaped(f'{run.name} ({state})')}</summary>"
         f"<p>Command:</p><pre>{escaped(command)}</pre><p>Config: {link}</p>"
-        f"{note(f'This config is {verified}.')}<pre>{escaped(run.config_text)}</pre></details>"
+        f"{note(f'{what} {verified}.')}<pre>{escaped(run.config_text)}</pre></details>"
     )
 
 

@@ -26,7 +26,7 @@ _PAGE_BYTES = 20_000_000
 @add(30, "Videos")
 def videos(content: Content) -> str:
     """Return one row of videos per setting and seed as HTML. All seeds except the first are collapsed."""
-    comparison, out = content.comparison, content.out
+    comparison, out = content.comparison, content.home or content.out
     text, fits = "", _allowance()
     for setting in comparison.settings:
         rows = _rows(comparison, setting, out, fits)
