@@ -1,7 +1,8 @@
 # The demo on any machine, without a GPU:
 #   docker build -t pamd . && docker run --rm -v "$PWD/demo:/home/pamd/demo" pamd
 # Other commands: docker run --rm pamd pamd doctor
-FROM python:3.11-slim
+# Pinned by digest, so that a build is repeatable. Dependabot proposes newer ones.
+FROM python:3.11-slim@sha256:9c900dea9e8fb7e16277c179b555cc72d29a352dbc33cff48ad5a0412fd5bfc7
 
 # MuJoCo draws through EGL, here in software. The libraries follow the base image, so they are not pinned.
 # hadolint ignore=DL3008

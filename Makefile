@@ -3,6 +3,8 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
+# A file of requirements with hashes that is installed first, as the workflows do. Then only torch and the extras are left.
+LOCK ?=
 
 .PHONY: help demo test test-slow setup lint format type bench docs site clean
 
@@ -32,7 +34,8 @@ $(READY): pyproject.toml constraints.txt tools/system-packages.sh
 	@sh tools/system-packages.sh
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV) || { echo "missing: the venv module of Python >= 3.11 (Debian: apt-get install python3-venv)"; exit 1; }
 	@$(BIN)/python -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "missing: Python >= 3.11 (found $$($(BIN)/python --version)); set PYTHON=..."; exit 1; }
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
+	$(if $(LOCK),$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --require-hashes -r $(LOCK))
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt $(if $(LOCK),--no-build-isolation) -e '.[dev]'
 	@touch $(READY)
 
 lint: setup

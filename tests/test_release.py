@@ -59,3 +59,37 @@ def test_the_image_copies_what_it_installs_and_runs() -> None:
     libraries = set(re.findall(r"\.so\.1:(\w+)", text("tools/system-packages.sh")))
     assert libraries
     assert all(re.search(rf"\b{name}\b", image) for name in libraries)
+
+
+@pytest.mark.parametrize("workflow", sorted((ROOT / ".github" / "workflows").glob("*.yml")), ids=lambda path: path.name)
+def test_workflows_use_actions_by_commit_and_install_by_hash(workflow: Path) -> None:
+    content = workflow.read_text()
+    actions = re.findall(r"uses: (.*)", content)
+    assert actions
+    assert [one for one in actions if not re.fullmatch(r"[\w-]+/[\w-]+@[0-9a-f]{40} # v[\d.]+", one)] == []
+    for command in re.findall(r"run: (make (?:test|site).*|.*pip install.*)", content):
+        assert "LOCK=.github/requirements-test.txt" in command or "--require-hashes" in command, command
+
+
+def test_the_base_image_is_pinned_by_digest() -> None:
+    assert re.search(r"^FROM python:3\.11-slim@sha256:[0-9a-f]{64}$", text("Dockerfile"), re.MULTILINE)
+
+
+@pytest.mark.parametrize("kind", ["test", "release"])
+def test_locked_requirements_have_hashes_and_agree_with_the_constraints(kind: str) -> None:
+    locked = {}
+    for entry in text(f".github/requirements-{kind}.txt").replace("\\\n", "").splitlines():
+        if entry.startswith("#"):
+            continue
+        match = re.fullmatch(
+            r'([\w.-]+)==([\w.]+)( ; python_version <= "3\.\d+" )?( +--hash=sha256:[0-9a-f]{64})+', entry
+        )
+        assert match is not None, entry
+        locked[match[1]] = match[2]
+    pinned = dict(re.findall(r"^([\w.-]+)==(\S+)$", text("constraints.txt").lower().replace("_", "-"), re.MULTILINE))
+    assert {name: version for name, version in locked.items() if pinned.get(name, version) != version} == {}
+    extras = PROJECT["optional-dependencies"]
+    groups = ("dev", "distractors", "exact", "lab", "sb3") if kind == "test" else ("release",)
+    direct = {re.split(r"[<>=\[]", one)[0].lower().replace("_", "-") for group in groups for one in extras[group]}
+    direct |= {re.split(r"[<>=]", one)[0].lower() for one in PROJECT["dependencies"]} if kind == "test" else set()
+    assert direct - {"pamd", "torch"} <= locked.keys(), "run tools/lock.py"
