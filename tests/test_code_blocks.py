@@ -56,7 +56,7 @@ def weighed(page: Path) -> Any:
 @pytest.fixture
 def registries() -> Iterator[None]:
     """What a page registers is forgotten after it."""
-    all_of_them = (pamd.DISTANCES, pamd.ENCODERS, pamd.OPERATORS, FAMILIES, EXPERIMENTS)
+    all_of_them = (pamd.DISTANCES, pamd.ENCODERS, pamd.OPERATORS, pamd.TERMS, FAMILIES, EXPERIMENTS)
     before = [set(registry.names()) for registry in all_of_them]
     yield
     for registry, names in zip(all_of_them, before, strict=True):

@@ -38,6 +38,17 @@ def test_a_strangers_loop_trains_a_whole_method_in_forty_lines(name: str) -> Non
     assert losses[-1] < 1
 
 
+def test_an_on_policy_loop_trains_a_method_and_its_policy() -> None:
+    source = ROOT / "examples" / "own_loop_ppo.py"
+    assert len(source.read_text().splitlines()) <= 50
+    done = subprocess.run([sys.executable, str(source), "2560"], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    lengths, losses = ([float(x) for x in re.findall(f"{word} ([\\d.]+)", done.stdout)] for word in ("length", "loss"))
+    assert len(losses) == 5
+    assert max(losses) < 3
+    assert lengths[-1] > 1.5 * lengths[0]
+
+
 def test_the_readmes_representation_runs() -> None:
     blocks = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(), re.DOTALL)
     (code,) = [block for block in blocks if "pamd.Representation(" in block]

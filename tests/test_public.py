@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import inspect
+import re
 import subprocess
 import sys
 
@@ -32,3 +34,14 @@ def test_a_run_from_python(tmp_path) -> None:  # type: ignore[no-untyped-def]
     config = pamd.configure("toy", "dbc-det+pamd", scale="smoke", decisions=60, seed=2)
     run = pamd.train(config, tmp_path)
     assert pamd.resume(run) == run
+
+
+def test_a_plug_in_author_finds_everything_in_the_package() -> None:
+    """Every type that the signatures of the base classes name is there, and so is what a `Config` needs."""
+    for part, method in ((pamd.Term, "loss"), (pamd.Operator, "_discrepancy"), (pamd.Distance, "_value")):
+        words = re.findall(r"[A-Z]\w+", str(inspect.signature(getattr(part, method))))
+        assert words
+        assert all(hasattr(pamd, word) for word in words if word not in ("Any", "Tensor")), (part, words)
+    for name in ("record", "NoOptions", "OperatorConfig", "Properties", "Batch", "BatchLatents", "schema", "errors"):
+        assert name in pamd.__all__
+    assert "pamd.BatchLatents" in (pamd.Term.__doc__ or "")

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
         distances,
         encoders,
         envs,
+        errors,
         exact,
         experiments,
         learners,
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
         replay,
         report,
         representation,
+        schema,
         sweep,
         terms,
         training,
@@ -31,21 +33,27 @@ if TYPE_CHECKING:
     from pamd.agent import Agent, AgentConfig
     from pamd.configuration import configure
     from pamd.distances import DISTANCES, Distance, distance
+    from pamd.distances.base import NoOptions, Properties
     from pamd.encoders import ENCODERS, Encoder, encoder
     from pamd.envs import EnvConfig, make_env
     from pamd.errors import PamdError
+    from pamd.latents import BatchLatents
     from pamd.learners import LEARNERS, Learner
     from pamd.methods import Method, method
     from pamd.operators import OPERATORS, Operator, operator
+    from pamd.operators.base import OperatorConfig
     from pamd.representation import Losses, Representation
+    from pamd.schema import record
     from pamd.terms import TERMS, Objective, Term, metric_loss
     from pamd.training import TrainConfig, load, resume, train
-    from pamd.types import Latents, Loss, Measurement, OperatorInputs, Pairs, Window
+    from pamd.types import Batch, Latents, Loss, Measurement, OperatorInputs, Pairs, Window
 
 # Imported on first use, so that `import pamd` and the command line do not wait for torch.
 _HOMES = {
     "Agent": "pamd.agent",
     "AgentConfig": "pamd.agent",
+    "Batch": "pamd.types",
+    "BatchLatents": "pamd.latents",
     "DISTANCES": "pamd.distances",
     "Distance": "pamd.distances",
     "ENCODERS": "pamd.encoders",
@@ -58,12 +66,15 @@ _HOMES = {
     "Losses": "pamd.representation",
     "Measurement": "pamd.types",
     "Method": "pamd.methods",
+    "NoOptions": "pamd.distances.base",
     "OPERATORS": "pamd.operators",
     "Objective": "pamd.terms",
     "Operator": "pamd.operators",
+    "OperatorConfig": "pamd.operators.base",
     "OperatorInputs": "pamd.types",
     "Pairs": "pamd.types",
     "PamdError": "pamd.errors",
+    "Properties": "pamd.distances.base",
     "Representation": "pamd.representation",
     "TERMS": "pamd.terms",
     "Term": "pamd.terms",
@@ -77,6 +88,7 @@ _HOMES = {
     "method": "pamd.methods",
     "metric_loss": "pamd.terms",
     "operator": "pamd.operators",
+    "record": "pamd.schema",
     "resume": "pamd.training",
     "train": "pamd.training",
 }
@@ -87,6 +99,7 @@ _MODULES = (
     "distances",
     "encoders",
     "envs",
+    "errors",
     "exact",
     "experiments",
     "learners",
@@ -96,6 +109,7 @@ _MODULES = (
     "report",
     "representation",
     "runs",
+    "schema",
     "sweep",
     "terms",
     "training",
@@ -109,6 +123,8 @@ __all__ = [
     "TERMS",
     "Agent",
     "AgentConfig",
+    "Batch",
+    "BatchLatents",
     "Distance",
     "Encoder",
     "EnvConfig",
@@ -118,11 +134,14 @@ __all__ = [
     "Losses",
     "Measurement",
     "Method",
+    "NoOptions",
     "Objective",
     "Operator",
+    "OperatorConfig",
     "OperatorInputs",
     "Pairs",
     "PamdError",
+    "Properties",
     "Representation",
     "Term",
     "TrainConfig",
@@ -137,6 +156,7 @@ __all__ = [
     "encoder",
     "encoders",
     "envs",
+    "errors",
     "exact",
     "experiments",
     "learners",
@@ -147,11 +167,13 @@ __all__ = [
     "metric_loss",
     "operator",
     "operators",
+    "record",
     "replay",
     "report",
     "representation",
     "resume",
     "runs",
+    "schema",
     "sweep",
     "terms",
     "train",

@@ -7,12 +7,15 @@ import sys
 from pathlib import Path
 
 import pytest
+import torch
 from benchmarks.__main__ import discover, main
 from benchmarks.common import limit
+from benchmarks.states import Loop
+from torch.nn.utils import parameters_to_vector
 
 import benchmarks
 
-SLOW = ["update", "replay", "render", "pipeline", "integrations", "peers"]
+SLOW = ["update", "replay", "render", "pipeline", "integrations", "peers", "states"]
 
 
 def test_the_limit_is_the_rate_of_the_matrix_product() -> None:
@@ -74,6 +77,23 @@ def test_a_benchmark_is_one_new_file(
 def test_what_cannot_be_measured_is_said_first(words: list[str], says: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(words) == 2
     assert says in capsys.readouterr().err
+
+
+def test_the_loop_on_states_differs_only_by_the_method() -> None:
+    """Both loops train encoder, critic and actor; only the one with a method has terms, and trains them, too."""
+    plain, other = Loop(None, 8), Loop("dbc-unit+pamd", 8)
+    assert plain.rep is None
+    assert other.rep is not None
+    for loop in (plain, other):
+        trained = [loop.online, loop.actor, *([] if loop.rep is None else loop.rep.terms.values())]
+        before = [parameters_to_vector(module.parameters()).detach().clone() for module in trained]
+        loop.update()
+        assert all(
+            not torch.equal(parameters_to_vector(module.parameters()), was)
+            for module, was in zip(trained, before, strict=True)
+        )
+    for one, same in ((plain.online, other.online), (plain.actor, other.actor)):
+        assert sum(p.numel() for p in one.parameters()) == sum(p.numel() for p in same.parameters())
 
 
 @pytest.mark.slow

@@ -50,7 +50,10 @@ _INPUTS = frozenset(field.name for field in dataclasses.fields(Latents))
 
 
 class Operator(ABC, Generic[OperatorConfigT]):
-    """Builder of regression targets. A subclass is final and defines `Config`, `needs` and `_discrepancy`."""
+    """Builder of regression targets. A subclass is final and defines `Config`, `needs` and `_discrepancy`.
+
+    Its `Config` extends `pamd.OperatorConfig`. docs/howto/operator.md has an example.
+    """
 
     Config: ClassVar[type[Any]]
 

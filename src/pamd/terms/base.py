@@ -23,6 +23,10 @@ class Term(nn.Module, ABC, Generic[ConfigT]):
 
     Optional hooks: `check`, `resolve`, `step`, `copies`, `window`, `weight_decay` and `targets`. A term may use the
     networks of another term through `latents.terms`. Its `check` then requires that the method has that term.
+
+    Everything that a term needs is in the package's namespace: `pamd.TERMS`, `pamd.record` for its `Config`,
+    `pamd.BatchLatents` and `pamd.Batch`, which `loss` gets, and `pamd.Loss`, which it returns.
+    docs/howto/term.md has an example.
     """
 
     Config: ClassVar[type[Any]]
