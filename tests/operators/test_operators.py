@@ -2,6 +2,7 @@
 
 import itertools
 from dataclasses import fields, replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -11,6 +12,7 @@ import pamd
 from pamd import exact
 from pamd.distances.base import NoOptions
 from pamd.errors import ConfigError, ShapeError, UnknownNameError
+from pamd.operators.base import OperatorConfig
 from pamd.types import Latents, Pairs
 
 PAIRS = Pairs(torch.tensor([0, 2, 1]), torch.tensor([1, 0, 1]))
@@ -260,3 +262,34 @@ def test_unknown_names_get_the_nearest_valid_one():
 def test_options_out_of_range(options, says):
     with pytest.raises(ConfigError, match=says):
         pamd.operator("independent", **options)
+
+
+class Misspelled(pamd.Operator[OperatorConfig]):
+    """Needs an input that does not exist."""
+
+    Config = OperatorConfig
+    needs = frozenset({"z_nxt"})  # type: ignore[assignment]
+
+    def _discrepancy(self, latents: Latents, pairs: Pairs, distance: pamd.Distance[Any]) -> torch.Tensor:
+        raise AssertionError("the inputs are checked first")
+
+
+def test_an_unknown_input_of_an_operator_is_named() -> None:
+    made = Misspelled(OperatorConfig())
+    with pytest.raises(UnknownNameError, match=r"unknown input of operator Misspelled 'z_nxt'\. Did you mean 'z_next'"):
+        made.target(latents(), PAIRS, pamd.distance("l2", latent_dim=2))
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")  # of torch, about its own use of torch.jit
+def test_targets_stop_derivatives_of_both_modes() -> None:
+    """`no_grad` does not stop forward-mode derivatives."""
+    operator, distance, z_next = pamd.operator("independent"), pamd.distance("l2", latent_dim=2), latents().z_next
+
+    def target(z_next: torch.Tensor) -> torch.Tensor:
+        return operator.target(replace(latents(), z_next=z_next), PAIRS, distance)
+
+    assert z_next is not None
+    assert not target(z_next.requires_grad_()).requires_grad
+    value, tangent = torch.func.jvp(target, (z_next.detach(),), (z_next.detach(),))
+    assert value.any()
+    assert not tangent.any()
