@@ -21,6 +21,7 @@ Copy = Literal["online", "ema", "periodic"]
 """A copy of the encoder: the trained one, its exponential moving average, or its periodic copy."""
 Observation = Literal["obs", "next_obs", "return_obs", "window_obs"]
 """The states, the next states, the states at which n-step returns end, and those at which windows end."""
+_OBSERVATIONS = get_args(Observation)
 
 T = TypeVar("T")
 
@@ -134,8 +135,8 @@ class BatchLatents:
 
     def _input(self, of: Observation, copy: Copy) -> Tensor:
         """Return the input of a copy of the encoder. Observations are prepared once for all copies."""
-        if of not in get_args(Observation):
-            raise UnknownNameError("observations", of, get_args(Observation))
+        if of not in _OBSERVATIONS:
+            raise UnknownNameError("observations", of, _OBSERVATIONS)
         if self._source is not None:
             return self._source(of, copy)
         key = _Key("prepared", of, copy="any")

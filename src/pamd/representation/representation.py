@@ -258,8 +258,10 @@ class Representation(nn.Module):
 
     def _in_precision(self, tensor: Tensor) -> Tensor:
         """Return float64 as the type of the weights: NumPy's default would otherwise meet float32 networks."""
+        if tensor.dtype != torch.float64:
+            return tensor
         weight = next(self.parameters(), None)
-        return tensor if tensor.dtype != torch.float64 or weight is None else tensor.to(weight.dtype)
+        return tensor if weight is None else tensor.to(weight.dtype)
 
     def _check_values(self, reward: Tensor, not_done: Tensor | None, z: Tensor | None) -> None:
         """Raise ConfigError for values that would train something else in silence. A compiled call checks nothing."""
