@@ -29,7 +29,7 @@ from pamd.learners import LEARNERS, AugmentationPart, LearnerPart
 from pamd.methods import DEFAULT_METHOD, Fidelity
 from pamd.methods.pipelines import LIST_METHODS, STEP_OFFSET, Side
 from pamd.replay import ReplayConfig
-from pamd.replay.layout import StorageName
+from pamd.replay.layout import StorageChoice
 from pamd.scales import SCALES
 from pamd.schema import Default, build, record, to_tree
 from pamd.settings import apply_settings
@@ -101,8 +101,8 @@ class RunOptions:
     """noise dimensions of a state: task; a name from `pamd list noises` (default: none)"""
     capacity: int | None = None
     """number of most recent frames that can be sampled from the replay (default: 1000000)"""
-    storage: StorageName | None = None
-    """where the replay stores its frames; mmap uses disk instead of memory (default: memory)"""
+    storage: StorageChoice | None = None
+    """where the replay stores its frames; mmap uses disk; auto: memory if it fits, else mmap (default: auto)"""
     evaluate_every: int | None = None
     """decisions, or episodes (--evaluate-unit), between evaluations (default: the scale's)"""
     evaluate_unit: EvaluateUnit | None = None

@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
 from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.training.runs import QUIET, toy
+from tests.training.runs import QUIET, products, toy, undisturbed
 
 from pamd.agent import Agent
 from pamd.configuration import configure
 from pamd.envs import least_shape
 from pamd.errors import ConfigError, PamdError, ResourceError
+from pamd.replay.files import Manifest
 from pamd.settings import override
-from pamd.training import preflight, resume, train
+from pamd.training import preflight, resume, run_name, train
 from pamd.training.preflight import check_run, run_needs
+from pamd.training.run import SilentObserver
 
 HUGE = 10**40
 WIDTHS = "widths of learner, encoder and method"
@@ -92,3 +95,57 @@ def test_a_run_on_a_full_disk_that_has_its_files_goes_on(tmp_path: Path, monkeyp
     monkeypatch.setattr(preflight, "available_disk", lambda directory: 0)
     with pytest.raises(ResourceError, match="of disk"):
         check_run(toy(decisions=25), run)
+
+
+def test_storage_auto_is_a_file_where_memory_is_short_and_the_run_is_the_same(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    config, said = toy(), Said()
+    assert config.replay.storage == "auto"
+    whole, least = (sum(run_needs(config, storage).memory.values()) for storage in ("memory", "mmap"))
+    monkeypatch.setattr(preflight, "available_memory", lambda: whole)
+    assert least < whole, "it does not fit with room to spare, and without its frames it does"
+    short = dataclasses.replace(config, decisions=30)
+    run = train(short, tmp_path, said)
+    assert stored(run) == "mmap"
+    assert [line for line in said.lines if "does not fit into the free memory" in line] == said.lines[:1]
+    monkeypatch.undo()
+    said.lines.clear()
+    assert resume(run, observer=said, decisions=60) == run
+    assert stored(run) == "mmap", "a run keeps its file"
+    assert not any("memory" in line for line in said.lines), "said once"
+    assert products(run) == undisturbed(config)
+    in_memory = train(short, tmp_path / "elsewhere")
+    assert (stored(in_memory), in_memory.name) == ("memory", run.name)
+
+
+def test_a_run_in_memory_goes_on_in_a_file_where_memory_is_short(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    config = toy()
+    run = train(dataclasses.replace(config, decisions=30), tmp_path)
+    assert stored(run) == "memory"
+    limited = dataclasses.replace(config.runtime, memory=1)
+    resume(run, limited, decisions=60)
+    assert stored(run) == "mmap"
+    assert products(run) == undisturbed(config)
+
+
+def test_the_names_of_runs_did_not_change_with_the_default_storage() -> None:
+    config = configure("toy", "simsr+pamd", scale="smoke", decisions=60)
+    assert run_name(config) == run_name(override(config, ["replay.storage=memory"])) == "toy_simsr+pamd_s0_d6f70832"
+    assert run_name(override(config, ["replay.storage=mmap"])) != run_name(config)
+
+
+class Said(SilentObserver):
+    """Keeps what was said."""
+
+    def __init__(self) -> None:
+        self.lines: list[str] = []
+
+    def say(self, message: str) -> None:
+        self.lines.append(message)
+
+
+def stored(run: Path) -> str:
+    return Manifest.load(run / "replay").layout.storage

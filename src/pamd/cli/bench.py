@@ -30,7 +30,7 @@ MOVED = {
 _REPLAY = 10_000
 """The largest replay of the measured session. The replay of a whole run is forecast."""
 
-_UNUSED = RUN_GROUPS["evaluation and logs"]
+_UNUSED = (*RUN_GROUPS["evaluation and logs"], "memory")
 """Options of `pamd train` that no measured decision depends on."""
 GROUPS = {
     "bench": {

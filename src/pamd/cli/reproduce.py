@@ -16,7 +16,7 @@ from pamd.cli.sweep import Execution, plan_jobs, print_plan, print_summary, run_
 from pamd.errors import ConfigError, NoRunsError, UnknownNameError
 from pamd.experiments import EXPERIMENTS, SCALES, Experiment
 from pamd.experiments.base import Fidelity
-from pamd.replay.layout import StorageName
+from pamd.replay.layout import StorageChoice
 from pamd.report import page, tables
 from pamd.report.comparison import Comparison, compare_found
 from pamd.report.diagnostics import draw
@@ -35,7 +35,7 @@ def reproduce(
     tasks: tuple[str, ...] = (),
     methods: tuple[str, ...] = (),
     decisions: int | None = None,
-    storage: StorageName | None = None,
+    storage: StorageChoice | None = None,
     runs: Path = Path("runs"),
     out: Path | None = None,
     plan: bool = False,
@@ -52,7 +52,7 @@ def reproduce(
         tasks: a subset of the experiment's tasks (default: all)
         methods: a subset of the experiment's methods (default: all)
         decisions: budget of each run, e.g. 50000 or 5e4 (default: the scale's)
-        storage: where replays keep their frames; mmap uses disk instead of memory (default: memory)
+        storage: where replays keep their frames; mmap uses disk; auto: memory if it fits, else mmap (default: auto)
         runs: parent directory of the runs; experiments share the runs that they have in common
         out: directory of the artifact (default: RUNS/artifacts/NAME-SCALE)
         plan: only print the runs and a forecast of time, memory and disk

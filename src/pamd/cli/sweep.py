@@ -116,7 +116,9 @@ def plan_jobs(labeled: Sequence[tuple[str, TrainConfig]], runs: Path, execution:
         device_of(execution.device)  # Report an unusable device once, not once per run.
     planned = jobs(labeled, runs)
     workers, threads = backend.share(resources, len(planned))
-    runtime = Runtime(device=execution.device, threads=threads, video=execution.video, tensorboard=False)
+    # Runs on this machine share its memory. On a cluster, each run looks at its own machine.
+    memory = available_memory() // workers if execution.backend == "local" else None
+    runtime = Runtime(device=execution.device, threads=threads, memory=memory, video=execution.video, tensorboard=False)
     planned = [replace(job, config=replace(job.config, runtime=runtime)) for job in planned]
     return planned, plan(planned, workers, threads, execution.discard_replay)
 

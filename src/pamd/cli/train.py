@@ -34,7 +34,7 @@ GROUPS = {
     "train": {
         "run": ("method", "scale", "decisions", "seed", "runs", "config", "trust", "set_"),
         **RUN_GROUPS,
-        "machine": ("device", "threads"),
+        "machine": ("device", "threads", "memory"),
     }
 }
 

@@ -12,6 +12,8 @@ from pamd.schema import Count, Index, record
 FrameDtype = Literal["uint8", "float32"]
 StorageName = Literal["memory", "mmap"]
 STORAGES: tuple[StorageName, ...] = get_args(StorageName)
+StorageChoice = Literal["auto", "memory", "mmap"]
+"""`auto` becomes one of the others when a replay is created. Batches are the same in all of them."""
 
 DTYPES: dict[FrameDtype, tuple[str, str]] = {"uint8": ("frames.u8", "u1"), "float32": ("frames.f32", "<f4")}
 """The file name and the numpy type of each frame data type."""
@@ -30,8 +32,8 @@ class ReplayConfig:
 
     capacity: Count = 1_000_000
     """The number of frames in the replay. The oldest ones are overwritten."""
-    storage: StorageName = "memory"
-    """Where frames are stored: in memory, or in a memory-mapped file."""
+    storage: StorageChoice = "auto"
+    """Where frames are stored: in memory, or in a memory-mapped file. `auto`: in memory if they fit."""
 
 
 class Column(NamedTuple):

@@ -20,7 +20,7 @@ from numpy.typing import ArrayLike, NDArray
 from pamd.errors import ConfigError, DtypeError, ReplayError, ShapeError
 from pamd.replay import files
 from pamd.replay.layout import MINIMUM_MARGIN, FrameDtype, Layout, ReplayConfig, StorageName
-from pamd.replay.resources import check_resources, layout_forecast
+from pamd.replay.resources import available_memory, check_resources, layout_forecast
 from pamd.replay.ring import Counters, Ring
 from pamd.replay.storage import Frame, Storage
 from pamd.schema import Count, Index, check_values
@@ -60,9 +60,11 @@ class Replay:
         Without a directory it is kept in memory only and cannot `sync`. `margin` must be at least twice the number of
         frames between two checkpoints, plus two.
         """
-        layout = Layout(
-            config.capacity, margin, frame_shape, action_dim, frame_stack, config.storage, cast(FrameDtype, dtype)
-        )
+        # With storage `auto`, a directory takes the frames that do not fit into memory.
+        storage: StorageName = "memory" if config.storage == "auto" else config.storage
+        layout = Layout(config.capacity, margin, frame_shape, action_dim, frame_stack, storage, cast(FrameDtype, dtype))
+        if config.storage == "auto" and directory is not None and layout.memory > available_memory():
+            layout = dataclasses.replace(layout, storage="mmap")
         if directory is None and config.storage == "mmap":
             raise ConfigError("replay: storage 'mmap' requires a directory")
         if directory is not None and margin < MINIMUM_MARGIN:

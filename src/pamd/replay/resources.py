@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import cast
 
 from pamd.errors import ResourceError
-from pamd.replay.layout import DTYPES, FrameDtype, Layout, ReplayConfig
+from pamd.replay.layout import DTYPES, FrameDtype, Layout, ReplayConfig, StorageName
 
 _PROC = Path("/proc")
 _CGROUPS = Path("/sys/fs/cgroup")
@@ -29,10 +29,11 @@ class Forecast:
 def forecast(
     config: ReplayConfig, frame_shape: tuple[int, ...], action_dim: int, margin: int, dtype: str = "uint8"
 ) -> Forecast:
-    """Forecast the memory and disk space of a full replay."""
+    """Forecast the memory and disk space of a full replay. With storage `auto`, it is in memory."""
+    storage: StorageName = "memory" if config.storage == "auto" else config.storage
     # The frame stack needs no storage, because it is built when a batch is sampled.
     return layout_forecast(
-        Layout(config.capacity, margin, frame_shape, action_dim, 1, config.storage, cast(FrameDtype, dtype))
+        Layout(config.capacity, margin, frame_shape, action_dim, 1, storage, cast(FrameDtype, dtype))
     )
 
 

@@ -46,6 +46,10 @@ def check_layout(tree: Any, what: str) -> dict[str, Any]:
 def tree_identity(tree: Mapping[str, Any]) -> dict[str, Any]:
     """Return the settings of a config that determine the computation."""
     left = {name: value for name, value in tree.items() if name not in _NOT_IDENTITY}
+    replay = left.get("replay")
+    if isinstance(replay, dict) and replay.get("storage") == "auto":
+        # What it becomes depends on the machine, and no result depends on it. Runs keep the name of the old default.
+        left["replay"] = {**replay, "storage": "memory"}
     env = left.get("env")
     # Reports also read files that do not contain a valid config.
     distractor = env.get("distractor") if isinstance(env, dict) else None

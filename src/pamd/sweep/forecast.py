@@ -10,7 +10,8 @@ from typing import NamedTuple
 
 from pamd.envs import observes_states
 from pamd.errors import PamdError
-from pamd.replay import Forecast, forecast
+from pamd.replay import Forecast, available_memory, forecast
+from pamd.replay.layout import StorageName
 from pamd.runs import read_progress
 from pamd.runs.directory import read_config_tree
 from pamd.runs.logs import newest_row
@@ -83,9 +84,14 @@ def plan(jobs: Sequence[Job], workers: int, threads: int, discard_replay: bool =
         used.add(rate.source)
         left += remaining
         seconds += _STARTING + (remaining + _evaluations(job.config, remaining)) / rate.value
+        process = int(PROCESS.get(job.config.scale, PROCESS["paper"]))
         cost = _replay(job.config)
+        if job.config.replay.storage == "auto" and cost.bytes_memory + process > (
+            job.config.runtime.memory or available_memory()
+        ):
+            cost = _replay(job.config, "mmap")
         disk.append(cost.bytes_disk)
-        memory.append(int(cost.bytes_memory + PROCESS.get(job.config.scale, PROCESS["paper"])))
+        memory.append(cost.bytes_memory + process)
     together = min(workers, max(1, len(memory)))
     return Plan(
         runs=len(jobs),
@@ -104,8 +110,8 @@ def _largest(amounts: list[int], count: int) -> int:
     return sum(sorted(amounts, reverse=True)[:count])
 
 
-def _replay(config: TrainConfig) -> Forecast:
-    capacity, margin = replay_plan(config)
+def _replay(config: TrainConfig, storage: StorageName | None = None) -> Forecast:
+    capacity, margin = replay_plan(config, storage)
     if observes_states(config.env.task):
         return forecast(capacity, (_STATE_SIZE,), ACTIONS, margin, "float32")
     return forecast(capacity, (3, config.env.size, config.env.size), ACTIONS, margin)

@@ -35,6 +35,8 @@ class Runtime:
     """cpu, cuda, or auto: CUDA if it is available"""
     threads: Count | None = None
     """CPU threads of torch (default: one for states and images of at most 48x48, otherwise all cores)"""
+    memory: Count | None = None
+    """bytes of memory that --storage auto may plan with (default: what is free)"""
     video: Literal["off", "last", "all"] = "last"
     """which evaluations are recorded as videos"""
     tensorboard: bool = True

@@ -5,8 +5,10 @@ The networks are built on torch's meta device, where a tensor has a shape but no
 
 from __future__ import annotations
 
+import contextlib
 import math
 import os
+import sys
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -16,8 +18,10 @@ from torch.overrides import TorchFunctionMode
 
 from pamd.agent import build_parts, parameter_groups
 from pamd.envs import least_shape, observes_states
-from pamd.errors import CheckpointError, ConfigError, ResourceError
+from pamd.errors import CheckpointError, ConfigError, PamdError, ResourceError
 from pamd.replay import available_disk, available_memory, disk_taken, forecast
+from pamd.replay.files import Manifest
+from pamd.replay.layout import StorageName
 from pamd.runs.checkpoints import KEPT, list_checkpoints
 from pamd.training.config import TrainConfig
 from pamd.training.session import device_of, replay_plan
@@ -26,6 +30,8 @@ ACTIONS = 1
 """A lower bound on the action dimension, which has little effect. Its value is known only after the task is built."""
 _THREADS_PER_CORE = 4
 """The maximum number of threads per core. More threads would only wait for each other."""
+_SHARE = 0.9
+"""The share of the free memory that a run with storage `auto` may plan with. A forecast is a lower bound."""
 
 _WIDTHS = "the widths of learner, encoder and method, env.size or env.frame_stack"
 _HINTS = {
@@ -44,23 +50,45 @@ class Needs(NamedTuple):
     disk: dict[str, int]
 
 
-def check_run(config: TrainConfig, directory: Path) -> None:
-    """Raise ResourceError with the forecast if there is not enough memory or disk for the run in `directory`."""
+def check_run(config: TrainConfig, directory: Path) -> StorageName:
+    """Return where the run in `directory` stores the frames of its replay.
+
+    Raises ResourceError with the forecast if there is not enough memory or disk.
+    """
     cores, threads = os.cpu_count() or 1, config.runtime.threads
     if threads is not None and threads > _THREADS_PER_CORE * cores:
         most = f"{_THREADS_PER_CORE * cores} on a machine with {cores} cores"
         raise ConfigError(f"runtime: threads must be at most {most}, got {threads}")
-    needs = run_needs(config)
+    storage = _choose_storage(config, directory)
+    needs = run_needs(config, storage)
     _check("memory", needs.memory, available_memory())
     saved = [path for path in list_checkpoints(directory / "checkpoints") if path.is_dir()]
     kept = sum(file.lstat().st_size for path in saved for file in path.iterdir())
     _check("disk", needs.disk, available_disk(directory) + disk_taken(directory / "replay") + kept)
+    return storage
 
 
-def run_needs(config: TrainConfig) -> Needs:
-    """Forecast the size of the replay, networks with gradients and optimizer states, a batch, and checkpoints."""
+def _choose_storage(config: TrainConfig, directory: Path) -> StorageName:
+    """Return the storage of the config. `auto` is memory if the whole run fits, and a file otherwise.
+
+    A run that began with a file keeps it.
+    """
+    if config.replay.storage != "auto":
+        return config.replay.storage
+    with contextlib.suppress(PamdError):  # There is no replay yet, or it is refused with a reason when it is opened.
+        if Manifest.load(directory / "replay").layout.storage == "mmap":
+            return "mmap"
+    memory = min(available_memory(), config.runtime.memory or sys.maxsize)
+    return "memory" if sum(run_needs(config, "memory").memory.values()) <= _SHARE * memory else "mmap"
+
+
+def run_needs(config: TrainConfig, storage: StorageName | None = None) -> Needs:
+    """Forecast the size of the replay, networks with gradients and optimizer states, a batch, and checkpoints.
+
+    `storage` replaces that of the config.
+    """
     shape = least_shape(config.env)
-    capacity, margin = replay_plan(config)
+    capacity, margin = replay_plan(config, storage)
     frame = (shape[0] // config.env.frame_stack, *shape[1:])
     dtype = "float32" if observes_states(config.env.task) else "uint8"
     replay = forecast(capacity, frame, ACTIONS, margin, dtype)

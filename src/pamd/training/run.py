@@ -11,6 +11,7 @@ from pathlib import Path
 from pamd import atomic_io
 from pamd.errors import CheckpointError, ConfigError, PamdError, ResourceError, RunError, RunInterrupted
 from pamd.replay import Replay
+from pamd.replay.layout import StorageName
 from pamd.runs import RunDirectory
 from pamd.runs.checkpoints import list_checkpoints
 from pamd.runs.files import refuse_linked_directories, remove_temporary, shared_files, temporaries
@@ -60,9 +61,7 @@ def train(config: TrainConfig, root: str | Path = "runs", observer: Observer | N
 
 def _train_new(run: RunDirectory, config: TrainConfig, observer: Observer) -> Path:
     """Train a run that has no config.json yet. A run that is rejected leaves no directory."""
-    new = not run.path.exists()
-    if new:
-        check_run(config, run.path)
+    new, storage = not run.path.exists(), check_run(config, run.path)
     try:
         run.path.mkdir(parents=True, exist_ok=True)
     except OSError as error:
@@ -73,7 +72,7 @@ def _train_new(run: RunDirectory, config: TrainConfig, observer: Observer) -> Pa
         with suppress(OSError):
             run.path.rmdir()  # Only if it is empty.
         raise
-    return _run(run, config, observer, new=new)
+    return _run(run, config, observer, storage, new=new)
 
 
 def resume(
@@ -95,16 +94,21 @@ def resume(
     return _run(run, dataclasses.replace(config, decisions=decisions or config.decisions), observer or SilentObserver())
 
 
-def _run(run: RunDirectory, config: TrainConfig, observer: Observer, new: bool = False) -> Path:
+def _run(
+    run: RunDirectory,
+    config: TrainConfig,
+    observer: Observer,
+    storage: StorageName | None = None,
+    new: bool = False,
+) -> Path:
     """Train to the end of the budget. If `new`, this call created the directory, and removes it if it is rejected."""
     if run.finished(config.decisions):
         observer.say(f"{run.path} is already finished; to extend it, raise --decisions above {config.decisions}")
         return run.path
-    if not new:
-        check_run(config, run.path)
+    storage = storage or check_run(config, run.path)
     with _locked(run, observer, new), torch_threads(config.runtime.threads or default_threads(config.env)) as threads:
         try:
-            session = _open(run, config, threads, observer)
+            session = _open(run, config, threads, observer, storage)
         except BaseException:
             # A rejected run changes nothing: a new one leaves no directory, and an existing one keeps its status.
             if new:
@@ -139,7 +143,7 @@ def _locked(run: RunDirectory, observer: Observer, new: bool) -> Iterator[None]:
         yield
 
 
-def _open(run: RunDirectory, config: TrainConfig, threads: int, observer: Observer) -> Session:
+def _open(run: RunDirectory, config: TrainConfig, threads: int, observer: Observer, storage: StorageName) -> Session:
     """Start a session, or restore it from its newest checkpoint."""
     refuse_linked_directories(run.path)
     for path in temporaries(run.path):
@@ -147,7 +151,7 @@ def _open(run: RunDirectory, config: TrainConfig, threads: int, observer: Observ
     for path in shared_files(run.path):
         with convert_errors(path):
             atomic_io.unshare(path)
-    session = Session(run, config, threads)
+    session = Session(run, config, threads, storage)
     try:
         _make_room(run, config)
         _begin_or_restore(session, observer)
@@ -182,3 +186,5 @@ def _begin_or_restore(session: Session, observer: Observer) -> None:
             f"{session.run.checkpoints} has no complete checkpoint; delete the run directory to start again"
         )
     session.begin()
+    if notice := session.storage_notice():
+        observer.say(notice)

@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 from pamd.agent import Agent
 from pamd.envs import build_env
 from pamd.errors import CheckpointError, ConfigError, ReplayError, ResourceError, RunError
-from pamd.replay import Replay, ReplayConfig, check_resources, forecast
+from pamd.replay import Forecast, Replay, ReplayConfig, check_resources, forecast
+from pamd.replay.layout import StorageName
 from pamd.runs import Budget, RunDirectory
 from pamd.runs.checkpoints import read_counters
 from pamd.runs.identity import refuse_edits, tree_identity
@@ -27,8 +28,11 @@ from pamd.types import Batch
 class Session:
     """The environment, replay, agent, logs and counters of one run."""
 
-    def __init__(self, run: RunDirectory, config: TrainConfig, threads: int) -> None:
-        self.run, self.config, self.threads = run, config, threads
+    def __init__(
+        self, run: RunDirectory, config: TrainConfig, threads: int, storage: StorageName | None = None
+    ) -> None:
+        """`storage` is what storage `auto` of the config becomes in this session."""
+        self.run, self.config, self.threads, self._storage = run, config, threads, storage
         self.device = device_of(config.runtime.device)
         self._upload = Upload(self.device)
         self.env = build_env(config.env, seed=config.seed)
@@ -36,8 +40,7 @@ class Session:
         self._frame_shape = (observation_shape[0] // config.env.frame_stack, *observation_shape[1:])
         self._action_dim = int(self.env.action_space.shape[0])  # type: ignore[index]
         self._frame_dtype = str(self.env.observation_space.dtype)
-        capacity, margin = replay_plan(config)
-        check_resources(forecast(capacity, self._frame_shape, self._action_dim, margin, self._frame_dtype), run.replay)
+        check_resources(self._replay_forecast(storage), run.replay)
         keep_freed_memory()
         try:
             self.agent = Agent(
@@ -72,10 +75,10 @@ class Session:
     def begin(self) -> None:
         """Start a new run."""
         config = self.config
-        capacity, margin = replay_plan(config)
+        size, margin = replay_plan(config, self._storage)
         self.logs.begin()
         self.replay = Replay.create(
-            capacity,
+            size,
             frame_shape=self._frame_shape,
             action_dim=self._action_dim,
             frame_stack=config.env.frame_stack,
@@ -85,6 +88,20 @@ class Session:
             overwrite=True,  # These files are from a run that was killed before its first checkpoint.
         )
         self.begin_episode()
+
+    def storage_notice(self) -> str | None:
+        """Return a sentence if storage `auto` became a file, because memory is short."""
+        if self.config.replay.storage != "auto" or self.replay.layout.storage == "memory":
+            return None
+        size = self._replay_forecast("memory").bytes_memory
+        return (
+            f"the replay of {size / 1e9:.1f} GB does not fit into the free memory: its frames are in a memory-mapped"
+            f" file in {self.run.replay} (--storage auto)"
+        )
+
+    def _replay_forecast(self, storage: StorageName | None) -> Forecast:
+        size, margin = replay_plan(self.config, storage)
+        return forecast(size, self._frame_shape, self._action_dim, margin, self._frame_dtype)
 
     def begin_episode(self) -> None:
         """Start the next episode and store its first frame."""
@@ -142,7 +159,7 @@ class Session:
         self.versions = [dict(entry) for entry in state.get("versions", [])]
         self.rng.bit_generator.state = state["rng"]
         self.logs.restore(state["logs"])
-        self.replay = Replay.open(self.run.replay, state=state["replay"])
+        self.replay = Replay.open(self.run.replay, state=state["replay"], storage=self._storage)
         obs = self.env.restore(state["env"])
         if obs is None:
             raise CheckpointError("it contains no running episode")
@@ -179,11 +196,14 @@ def check_config(config: TrainConfig, saved: checkpoint.Checkpoint) -> None:
     refuse_edits(to_tree(config), saved.state, saved.path.name)
 
 
-def replay_plan(config: TrainConfig) -> tuple[ReplayConfig, int]:
-    """Return the replay config, limited to the run's need, and the margin on disk that keeps two checkpoints valid."""
+def replay_plan(config: TrainConfig, storage: StorageName | None = None) -> tuple[ReplayConfig, int]:
+    """Return the replay config, limited to the run's need, and the margin on disk that keeps two checkpoints valid.
+
+    `storage` replaces that of the config.
+    """
     # A run of N decisions fills at most N slots plus one per episode. Episodes of at least ten decisions are assumed.
     needed = config.decisions + config.decisions // 10 + 1000
-    capacity = ReplayConfig(min(config.replay.capacity, needed), config.replay.storage)
+    capacity = ReplayConfig(min(config.replay.capacity, needed), storage or config.replay.storage)
     between = min(config.checkpoint_every, config.decisions)
     return capacity, 2 * (between + between // 10) + 256
 
