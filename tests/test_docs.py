@@ -39,6 +39,16 @@ def test_reference_of_the_command_line_is_up_to_date() -> None:
     assert load_script("tools/reference.py").command_line() == (ROOT / "docs" / "cli.md").read_text(), "run `make docs`"
 
 
+def test_the_page_of_the_python_api_can_be_read_without_the_site() -> None:
+    page = (ROOT / "docs" / "api.md").read_text()
+    assert load_script("tools/reference.py").api() == page, "run `make docs`"
+    assert ":::" not in page, "only mkdocs understands it"
+    (line,) = (line for line in page.splitlines() if line.startswith("- [`pamd.distances.distance`]"))
+    assert line.startswith(
+        "- [`pamd.distances.distance`](../src/pamd/distances/__init__.py): Build the distance `name`"
+    )
+
+
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_links_lead_somewhere(page: Path) -> None:
     local = [t for t in re.findall(r"\]\(([^)#]+)\)", text_of(page)) if not t.startswith("http")]

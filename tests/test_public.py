@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import importlib.util
 import inspect
 import re
 import subprocess
 import sys
+
+import pytest
 
 import pamd
 
@@ -45,3 +48,18 @@ def test_a_plug_in_author_finds_everything_in_the_package() -> None:
     for name in ("record", "NoOptions", "OperatorConfig", "Properties", "Batch", "BatchLatents", "schema", "errors"):
         assert name in pamd.__all__
     assert "pamd.BatchLatents" in (pamd.Term.__doc__ or "")
+
+
+@pytest.mark.parametrize(
+    ("module", "now"),
+    [
+        ("pamd.objective", "pamd.terms"),
+        ("pamd.training.clock", "pamd.training.process"),
+        ("pamd.report.load", "pamd.report.run"),
+        ("pamd.report.forest", "studies.verdicts"),
+    ],
+)
+def test_a_module_that_moved_names_its_new_place(module: str, now: str) -> None:
+    with pytest.raises(ModuleNotFoundError, match=f"{module} has moved: use {now}"):
+        importlib.import_module(module)
+    assert importlib.util.find_spec("pamd.nowhere") is None

@@ -31,6 +31,8 @@ def on_files(files: Files, config: Any) -> Files:
     wanted: set[Path] = set()
     for page, source in sources.items():
         text = as_markdown(source) if source.suffix == ".ipynb" else source.read_text()
+        if page == "api.md":  # In the repository the page is a list; here mkdocstrings shows each name in full.
+            text = re.sub(r"^- \[`(pamd[\w.]+)`\].*$", r"::: \1\n", text, flags=re.MULTILINE)
         text, linked = relinked(text, page, source)
         wanted |= linked
         if (known := files.get_file_from_path(page)) is not None:

@@ -1,19 +1,22 @@
-"""Write docs/reference.md and docs/cli.md anew from the registries and the command line: `make docs`."""
+"""Write docs/reference.md, docs/cli.md and docs/api.md anew from the code: `make docs`."""
 
 from __future__ import annotations
 
 import dataclasses
 import importlib
+import inspect
 import re
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import pamd
+from pamd import errors
 from pamd.cli.main import COMMANDS
 from pamd.cli.parser import Option, description, grouped, options
 from pamd.envs import FAMILIES
 from pamd.envs.dmc import ACTION_REPEATS, OTHER_ACTION_REPEAT
+from pamd.errors import PamdError
 from pamd.methods import TargetCopies
 from pamd.methods.pipelines import family
 from pamd.scales import SCALES
@@ -31,6 +34,71 @@ NESTED = {
     "runtime": "See [the runtime](#the-runtime).",
 }
 """The fields of a run that are records themselves."""
+
+API = {
+    "Distances, operators, objective": (
+        *("distances.distance", "distances.Distance", "operators.operator", "operators.Operator"),
+        *("terms.metric_loss", "terms.Objective", "terms.Term"),
+    ),
+    "Records": (
+        *(f"types.{name}" for name in ("Latents", "Pairs", "Measurement", "Loss", "OperatorInputs", "Batch")),
+        "latents.BatchLatents",
+    ),
+    "Representation": (
+        *("representation.Representation", "representation.Losses", "methods.method", "methods.Method"),
+    ),
+    "Encoders, learners, agent": ("encoders.encoder", "encoders.Encoder", "learners.Learner", "agent.Agent"),
+    "Environments": ("envs.make_env", "envs.Task", "envs.Outcome"),
+    "Training": (
+        "configuration.configure",
+        *(f"training.{name}" for name in ("train", "resume", "load", "Trained", "Runtime")),
+    ),
+    "Exact metrics": tuple(
+        f"exact.{name}"
+        for name in (
+            *("FiniteMDP", "MDPBuilder", "garnet", "grid_world", "duplicated", "uniform_policy", "metric"),
+            *("bisimulation", "policy_bisimulation", "mico", "reduced", "wasserstein", "covering"),
+            *("effective_dimension", "doubling_dimension"),
+        )
+    ),
+    "Diagnostics": tuple(
+        f"diagnostics.{name}"
+        for name in (
+            *("residual", "geometry", "latents", "exact", "dimension", "match", "save"),
+            *("denoising_factor", "absorption_ratio"),
+        )
+    ),
+    "Stable-Baselines3": ("integrations.sb3.with_metric",),
+    "Errors": tuple(
+        f"errors.{name}"
+        for name, value in vars(errors).items()
+        if isinstance(value, type) and issubclass(value, (PamdError, Warning))
+    ),
+}
+"""The names of the Python API, by section, in the order of the page."""
+
+
+def api() -> str:
+    """The page of the Python API: each name with its source and its first sentence. The site shows it in full."""
+    lines = [
+        "# Python API",
+        "",
+        "`make docs` writes this page. Each name leads to its source, and `help(pamd.NAME)` explains it in full. On the",
+        "site that `make site` builds, this page has all signatures and docstrings.",
+        "",
+        "Import each name from the module shown with it. The most common names can also be imported from `pamd`.",
+        "Importing `pamd` does not import torch. Names are loaded on first use.",
+        "",
+    ]
+    for title, names in API.items():
+        lines += [f"## {title}", ""]
+        for name in names:
+            module, _, leaf = f"pamd.{name}".rpartition(".")
+            value = getattr(importlib.import_module(module), leaf)
+            source = Path(inspect.getsourcefile(inspect.unwrap(value)) or "").relative_to(DOCS.parent)
+            lines.append(f"- [`pamd.{name}`](../{source}): {_first_line(value)}")
+        lines.append("")
+    return "\n".join(lines)
 
 
 def reference() -> str:
@@ -231,3 +299,4 @@ def _name(option: Option) -> str:
 if __name__ == "__main__":
     (DOCS / "reference.md").write_text(reference())
     (DOCS / "cli.md").write_text(command_line())
+    (DOCS / "api.md").write_text(api())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import sys
 import warnings
 from typing import TYPE_CHECKING, Any
 
@@ -182,6 +183,55 @@ __all__ = [
 
 
 _RENAMED = {"Extras": "OperatorInputs"}
+
+_MOVED_MODULES = {
+    "pamd.benchmarks": "the package `benchmarks` in a clone of the repository",
+    **dict.fromkeys(("pamd.config", "pamd.fields"), "pamd.schema and pamd.settings"),
+    "pamd.durable": "pamd.atomic_io",
+    "pamd.identity": "pamd.runs.identity",
+    **dict.fromkeys(("pamd.models", "pamd.objective"), "pamd.terms"),
+    "pamd.ranks": "pamd.diagnostics.base",
+    "pamd.scale": "pamd.scales",
+    "pamd.experiments.claims": "studies.verdicts in a clone of the repository",
+    "pamd.methods.family": "pamd.methods.pipelines",
+    **{
+        f"pamd.report.{old}": new
+        for new, names in {
+            "pamd.report.comparison": ("aggregate", "settings", "differences"),
+            "pamd.report.diagnostics": ("diagnosed",),
+            "pamd.report.figures": ("figure", "curves", "plots"),
+            "pamd.report.run": ("load",),
+            "pamd.report.summary": ("about", "findings"),
+            "pamd.report.tables": ("results", "inference", "paper"),
+            "pamd.runs.logs": ("logs",),
+            "studies.verdicts in a clone of the repository": (
+                *("verdicts", "exact_verdicts", "forest", "claim_curves", "instruments"),
+            ),
+        }.items()
+        for old in names
+    },
+    "pamd.sweep.state": "pamd.runs",
+    **dict.fromkeys(
+        (f"pamd.training.{old}" for old in ("allocator", "clock", "signals", "threads")), "pamd.training.process"
+    ),
+    **dict.fromkeys(("pamd.training.exported", "pamd.training.hub"), "pamd.training.export"),
+    "pamd.training.card": "pamd.training.model_card",
+    "pamd.training.upload": "pamd.training.session",
+    "pamd.training.video": "pamd.training.evaluate",
+}
+"""Modules of earlier versions, and where their content is now."""
+
+
+class _MovedModules:
+    """The last finder of `import`: it is asked only for modules that do not exist."""
+
+    @staticmethod
+    def find_spec(name: str, path: object = None, target: object = None) -> None:
+        if name in _MOVED_MODULES:
+            raise ModuleNotFoundError(f"{name} has moved: use {_MOVED_MODULES[name]}", name=name)
+
+
+sys.meta_path.append(_MovedModules)
 
 
 def __getattr__(name: str) -> Any:

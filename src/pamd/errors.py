@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Iterable
+from pathlib import Path
 
 _MOST_LISTED = 24
 """The maximum number of names that an error lists in full. Nobody reads a longer list."""
@@ -116,7 +117,28 @@ def _valid(name: object, choices: list[str], command: str | None) -> str:
 
 
 def nearest(name: object, choices: Iterable[str]) -> str | None:
-    """Return the choice most similar to `name`, ignoring case, or None if no choice is close."""
+    """Return the choice most similar to `name`, ignoring case, or None if no choice is close.
+
+    Initials are similar: `learner.lr` is `learner.learning_rate`.
+    """
     by_lower = {choice.lower(): choice for choice in choices}
+    spelled = [choice for short, choice in by_lower.items() if _initials(short) == str(name).lower()]
+    if spelled:
+        return spelled[0]
     found = difflib.get_close_matches(str(name).lower(), list(by_lower), n=1, cutoff=0.7)
     return by_lower[found[0]] if found else None
+
+
+def _initials(choice: str) -> str | None:
+    """Return `a.lr` for `a.learning_rate`; None for a single word."""
+    parents, dot, leaf = choice.rpartition(".")
+    words = [word for word in leaf.replace("-", "_").split("_") if word]
+    return parents + dot + "".join(word[0] for word in words) if len(words) > 1 else None
+
+
+def install_command(extra: str) -> str:
+    """Return the command that installs an extra of this package: from the clone, if the package is in one."""
+    clone = Path(__file__).parents[2]
+    if (clone / "pyproject.toml").is_file():
+        return f"pip install -e '.[{extra}]' in {clone}"
+    return f"pip install 'pamd[{extra}]'"

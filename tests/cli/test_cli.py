@@ -6,12 +6,14 @@ import json
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from pamd.cli.main import main
 from pamd.envs import FAMILIES
 from pamd.envs.toy import Toy
+from pamd.errors import install_command
 from pamd.methods import PIPELINES, names
 
 NAMED = ["sac", "deepmdp", "dbc", "dbc-det", "mico", "simsr", "simsr+pamd", "dbc-det+pamd", "simsr+mlp"]
@@ -59,6 +61,7 @@ def test_train_resume_eval_and_config(tmp_path: Path, capsys: pytest.CaptureFixt
         (["train", "cheetah_rnu", *SMALL], "cheetah_run"),
         (["train", "toy", "--method", "simsr+pmad", *SMALL], "'pamd'"),
         (["train", "toy", *SMALL, "--set", "method.latent_dmi=3"], "latent_dim"),
+        (["train", "toy", *SMALL, "--set", "learner.lr=1e-3"], "Did you mean 'learner.learning_rate'?"),
         (["list", "foo"], "unknown argument 'foo'. Valid: augmentations"),
         (["train"], "a task or --config is required"),
         (["train", "--config", "x.json", "--seed", "7"], "--seed"),
@@ -69,7 +72,7 @@ def test_train_resume_eval_and_config(tmp_path: Path, capsys: pytest.CaptureFixt
             "--set method.metric={} adds it",
         ),
         (["train", "toy", *SMALL, "--set", "seed.foo=3"], "has no fields"),
-        (["train", "toy", *SMALL, "--wandb", "project"], "pamd[wandb]"),
+        (["train", "toy", *SMALL, "--wandb", "project"], install_command("wandb")),
         (["train", "toy", *SMALL, "--set", "runtime.device=tpu"], "tpu"),
         (["train", "toy", *SMALL, "--method", "drqv3"], "Did you mean 'drqv2'"),
         (["train", "toy", *SMALL, "--learner", "drqv2", "--method", "sac:simsr"], "cannot be combined"),
@@ -259,3 +262,29 @@ def test_the_verdicts_have_moved_to_a_study(name: str, capsys: pytest.CaptureFix
 def test_the_old_name_of_an_option_names_the_new_one(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["reproduce", "table1", "--artefact-only"]) == 2
     assert "unknown option --artefact-only; use --report-only" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (["train", "toy", "--storage", "compressed"], "--storage compressed was removed: use --storage mmap"),
+        (["reproduce", "verdicts", "--rung", "states"], "use `python -m studies.verdicts run [--rung RUNG]`"),
+        (["diagnose", "exact", "--distortion", "2"], "use `pamd diagnose dimension --within X`"),
+    ],
+)
+def test_a_removed_option_names_its_replacement(words: list[str], says: str, capsys: Any) -> None:
+    assert main(words) == 2
+    assert says in capsys.readouterr().err
+
+
+def test_old_names_of_options_are_announced_once(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    old = ["--set", "method.objective.weight=0.25", "method.objective.pairing=all"]
+    words = ["train", "toy", "--method", "dbc-det", *SMALL, *old, "--video", "off", "--runs", str(tmp_path)]
+    assert main(words) == 0
+    line = "pamd: the option 'method.objective' is now called 'method.metric'; the old name will be removed"
+    assert capsys.readouterr().err.count(line) == 1
+
+
+def test_missing_packages_are_installed_from_the_clone() -> None:
+    root = Path(__file__).parents[2]
+    assert install_command("lab") == f"pip install -e '.[lab]' in {root}"

@@ -41,6 +41,7 @@ def test_residual_fitting_of_a_run_shares_its_start_and_goes_on(runs: dict[str, 
     told: list[str] = []
     again = diagnostics.residual(run, seeds=2, out=tmp_path, progress=lambda what, *_: told.append(what), **TINY)
     assert {what.split()[-1] for what in told} == {"1"}  # seed 0 was not fitted again
+    assert told[0].startswith("curve 5 of 8: pamd, frozen encoder")
     assert again.curves[:4] == found.curves
     assert [a.seeds for a in again.absorption] == [2, 2]
     stopped = diagnostics.residual(run, seeds=3, out=tmp_path, interrupted=True, **TINY)

@@ -12,6 +12,7 @@ import pytest
 from tests.report.runs import write_run
 
 from pamd.report.comparison import Comparison, compare
+from pamd.report.page import build
 from pamd.report.run import load_runs
 from pamd.report.summary import about, findings
 
@@ -92,3 +93,25 @@ def test_many_methods_are_counted_instead_of_named(tmp_path: Path) -> None:
         write_run(tmp_path, f"method-{index}", 0)
     names = entries(tmp_path)["Compared"].split(" on ")[0]
     assert names == "method-0, method-1, method-2, method-3, method-4 and 3 more"
+
+
+def test_warnings_of_training_are_on_the_page(tmp_path: Path) -> None:
+    runs = [write_run(tmp_path / "runs", "simsr+pamd", seed) for seed in (0, 1)]
+    meters = {"kind": "update", "effective_rank": 9.0, "reach_missed": 0.23, "reach_largest": 2.0}
+    rows = [{**meters, "decisions": 400, "reach_missed": 0.0}, *({**meters, "decisions": at} for at in (500, 600))]
+    (runs[0] / "train.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    (runs[1] / "train.jsonl").write_text(json.dumps({**rows[0], "reach_missed": "<b>much</b>"}) + "\n")
+    timing = [{"decisions": 1000, "seconds": 9.0, "warning": "threads: the load is <b>9</b>. Use --threads 1"}]
+    (runs[1] / "timing.jsonl").write_text("".join(json.dumps(row) + "\n" for row in timing))
+    page = build([tmp_path / "runs"], tmp_path / "out").read_text()
+    notices = page[page.index("Please note") : page.index("<nav")]
+    assert f"Warned in training, reach (1 of 2 runs): {runs[0].name}, at decision 500: 23% of the targets" in notices
+    assert f"{runs[1].name}, at decision 1,000: the load is &lt;b&gt;9" in notices
+    assert "reach, at decision 500: 23%" in page[page.index('<section id="runs"') :]
+    assert "<b>" not in page
+
+
+def test_a_damaged_log_of_training_is_a_notice(tmp_path: Path) -> None:
+    run = write_run(tmp_path / "runs", "simsr+pamd")
+    (run / "train.jsonl").write_text("{\n[1]\n")
+    assert "the warnings of train.jsonl cannot be read" in build([run], tmp_path / "out").read_text()

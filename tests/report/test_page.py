@@ -78,8 +78,15 @@ def test_figures_and_tables_are_files_too(tmp_path: Path) -> None:
     )
     for table in tables:
         assert {f"tables/{table}.csv", f"tables/{table}.tex"} <= names
-    for figure in ("learning-curves", "profiles-cpu"):
-        assert {f"figures/{figure}.svg", f"figures/{figure}.png"} <= names
+    assert {"figures/learning-curves.svg", "figures/learning-curves.png"} <= names
+    assert not any("profiles" in name for name in names), "a single run has no profile"
+
+
+def test_several_runs_have_a_performance_profile(tmp_path: Path) -> None:
+    for seed in (0, 1):
+        write_run(tmp_path / "runs", "dbc-det", seed)
+    page.build([tmp_path / "runs"], tmp_path / "out")
+    assert (tmp_path / "out/figures/profiles-cpu.svg").is_file()
 
 
 def test_the_page_needs_no_network(tmp_path: Path) -> None:

@@ -10,7 +10,8 @@ from tests.agent.batches import equal, make_agent, make_batch, updated
 
 from pamd.agent import Agent
 from pamd.methods import OperatorPart
-from pamd.representation.meters import effective_rank, read_meters, warnings
+from pamd.representation.meters import effective_rank, read_meters
+from pamd.runs.logs import meter_warnings
 from pamd.types import Batch
 
 
@@ -72,19 +73,19 @@ def test_targets_out_of_reach_are_counted_and_c_r_is_named() -> None:
     assert meters["reach_largest"] == pytest.approx(2, rel=1e-3)
     assert meters["reach_missed"] > 0.8
     assert meters["reach_fixed_point"] == pytest.approx(float(far.reward.max() - far.reward.min()) / 0.01, rel=1e-4)
-    (warning,) = warnings(meters)
+    (warning,) = meter_warnings(meters)
     assert "c_R" in warning
     assert "method.metric.operator.c_R" in warning
     near = OperatorPart("independent", {"next_latents": "model", "c_R": "1-gamma"})
     agent = make_agent("simsr+pamd", metric={"operator": near})
     assert meters_of(agent, batch)["reach_missed"] == 0
-    assert warnings(meters_of(agent, batch)) == []
+    assert meter_warnings(meters_of(agent, batch)) == []
 
 
 def test_collapsed_latents_raise_the_alarm() -> None:
     agent = updated("dbc-det+pamd", count=1)
     torch.nn.init.zeros_(agent.representation.encoder.network.head.weight)
-    (warning,) = warnings(meters_of(agent, make_batch()))
+    (warning,) = meter_warnings(meters_of(agent, make_batch()))
     assert warning.startswith("collapse:")
 
 

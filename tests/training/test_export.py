@@ -20,7 +20,15 @@ import pamd
 from pamd.cli.main import main
 from pamd.configuration import configure
 from pamd.envs.config import ClipRef
-from pamd.errors import CheckpointError, ConfigError, HubError, ReplayError, ResourceError, RunError
+from pamd.errors import (
+    CheckpointError,
+    ConfigError,
+    HubError,
+    ReplayError,
+    ResourceError,
+    RunError,
+    install_command,
+)
 from pamd.runs import Budget
 from pamd.training import Runtime, export_run
 from pamd.training import export as exporting
@@ -330,7 +338,7 @@ def test_a_failed_upload_is_one_line_and_keeps_the_export(exported: Path) -> Non
         (["export", "nowhere", "out"], "is not a run directory"),
         (["export", "RUN", "out", "--private"], "--private requires --push-to-hub"),
         (["export", "RUN", "out", "--push-to-hub", "agent"], "must be OWNER/NAME, got 'agent'"),
-        (["export", "RUN", "out", "--push-to-hub", "me/agent"], "pip install 'pamd[hub]'"),
+        (["export", "RUN", "out", "--push-to-hub", "me/agent"], install_command("hub")),
         (["export", "RUN", "RUN"], "must be a new or empty directory"),
     ],
 )

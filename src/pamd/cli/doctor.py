@@ -10,7 +10,7 @@ from pathlib import Path
 from rich.console import Console
 
 from pamd.atomic_io import check_directory
-from pamd.errors import ResourceError
+from pamd.errors import ResourceError, install_command
 
 _Line = Callable[[bool, str, str], None]
 
@@ -94,6 +94,6 @@ def _distractors(line: _Line) -> None:
     from pamd.envs.distractors.split import ENOUGH, installed_clips
 
     clips = len(installed_clips())
-    more = "; procedural clips are added (pip install 'pamd[distractors]' adds natural ones)"
+    more = f"; procedural clips are added ({install_command('distractors')} adds natural ones)"
     found = f"{clips} clips in installed packages{'' if clips >= ENOUGH else more}"
     line(True, "distractors", f"{found}; decoded into {cache_directory()}")

@@ -8,11 +8,12 @@ import os
 import sys
 import tempfile
 import traceback
-from collections.abc import Callable, Mapping, Sequence
+import warnings
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from pamd.cli.parser import bind, description, parser
-from pamd.errors import ConfigError, PamdError, RunInterrupted, UnknownNameError
+from pamd.errors import ConfigError, PamdError, RunInterrupted, UnknownNameError, install_command
 from pamd.version import __version__
 
 _FIRST = (
@@ -53,7 +54,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         sys.stdout.write(f"pamd {__version__}\n")
         return 0
     try:
-        return _dispatch(words[0], words[1:])
+        with _visible_deprecations():
+            return _dispatch(words[0], words[1:])
     except RunInterrupted as stopped:
         sys.stderr.write(f"{stopped}\n")
         return 130
@@ -70,6 +72,23 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return _UNEXPECTED
 
 
+@contextlib.contextmanager
+def _visible_deprecations() -> Iterator[None]:
+    """Print each of our own deprecation warnings once. Python hides them by default."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("once", category=DeprecationWarning, module=r"pamd\b")
+        show = warnings.showwarning
+
+        def print_ours(message: Warning | str, category: type[Warning], *rest: Any) -> None:
+            if category is DeprecationWarning:
+                sys.stderr.write(f"pamd: {message}\n")
+            else:
+                show(message, category, *rest)
+
+        warnings.showwarning = print_ours  # type: ignore[assignment]
+        yield
+
+
 def _dispatch(command: str, words: list[str]) -> int:
     if command not in COMMANDS:
         raise UnknownNameError("command", command, COMMANDS)
@@ -77,7 +96,7 @@ def _dispatch(command: str, words: list[str]) -> int:
     try:
         module = importlib.import_module(location)
     except ModuleNotFoundError as error:
-        raise PamdError(f"the command line requires more packages ({error}): pip install 'pamd[lab]'") from None
+        raise PamdError(f"the command line requires more packages ({error}): {install_command('lab')}") from None
     function, prog = getattr(module, name), f"pamd {command}"
     if isinstance(function, dict):  # a command with subcommands
         if not words or words[0] in ("-h", "--help"):

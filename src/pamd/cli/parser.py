@@ -37,8 +37,10 @@ _RENAMED = {
 _REMOVED = {
     "verify --repair": "`pamd resume RUN` cleans up after a kill by itself; restore a damaged file from a copy, or"
     " train the run again",
+    "diagnose exact --distortion": "use `pamd diagnose dimension --within X`",
+    "--storage compressed": "use --storage mmap, which takes less memory, or auto",
 }
-"""Options of earlier versions that have no successor, and what to do instead."""
+"""Options and values of earlier versions that have no successor of the same kind, and what to do instead."""
 
 _MISSING = inspect.Parameter.empty
 
@@ -346,6 +348,8 @@ def _reader(option: Option) -> Callable[[str], Any]:
 
 
 def _choice(text: str, label: str, choices: tuple[str, ...]) -> str:
+    if removed := _REMOVED.get(f"{label} {text}"):
+        raise ConfigError(f"{label} {text} was removed: {removed}")
     if text not in choices:
         raise UnknownNameError(label, text, choices)
     return text

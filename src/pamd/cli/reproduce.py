@@ -25,6 +25,12 @@ from pamd.runs import read_progress
 from pamd.sweep import Job
 from pamd.training.process import available_threads, keep_freed_memory
 
+MOVED = {
+    f"verdicts{rung}": "`python -m studies.verdicts run [--rung RUNG]` in a clone of the repository"
+    for rung in ("", "-exact", "-toy", "-states", "-pixels", "-paper")
+}
+"""Experiments of earlier versions, and what runs them now."""
+
 
 def reproduce(
     name: str,
@@ -58,9 +64,6 @@ def reproduce(
         plan: only print the runs and a forecast of time, memory and disk
         report_only: do not train; write the artifact from the existing run directories
     """
-    # Earlier versions had these experiments. The error says where they are now.
-    if name == "verdicts" or name.startswith("verdicts-"):
-        raise ConfigError(f"reproduce: {name} is a study in the repository: python -m studies.verdicts")
     selection: dict[str, Any] = {
         "tasks": tasks,
         "methods": methods,

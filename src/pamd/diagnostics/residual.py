@@ -32,6 +32,8 @@ from pamd.training import load
 from pamd.types import Latents, Pairs
 
 ENCODERS = ("frozen", "trainable")
+_TOLD = 10
+"""Progress is reported every so many steps. Measurements are minutes apart in the larger presets."""
 
 
 @record(what="residual fitting")
@@ -182,14 +184,19 @@ def residual(
     kept = {"settings": dataclasses.asdict(settings), "data": experiment.data.description}
     ledger = Ledger(None if out is None else out / "curves.jsonl", kept)
     plan = [(head, which, seed) for seed in range(seeds) for head in heads for which in ENCODERS]
-    for head, which, seed in plan if not interrupted else ():
+    for number, (head, which, seed) in enumerate(plan if not interrupted else (), start=1):
         # The width is part of the key, because curves of different widths must not be mixed.
         key = f"{head} {which} seed {seed}"
         if key not in ledger:
-            ledger.add(key, dataclasses.asdict(experiment.fit(head, which == "trainable", seed, progress)))
+            told = _numbered(progress, f"curve {number} of {len(plan)}")
+            ledger.add(key, dataclasses.asdict(experiment.fit(head, which == "trainable", seed, told)))
     curves = tuple(Curve(**ledger[key]) for h, e, s in plan if (key := f"{h} {e} seed {s}") in ledger)
     ratios = tuple(ratio for head in heads if (ratio := absorption(head.distance, curves)) is not None)
     return Residual(settings, experiment.data.description, experiment.zero, heads, curves, ratios)
+
+
+def _numbered(progress: Progress, number: str) -> Progress:
+    return lambda what, done, total: progress(f"{number}: {what}", done, total)
 
 
 def _settings(preset: str, changes: dict[str, Any]) -> ResidualSettings:
@@ -254,6 +261,7 @@ class _Experiment:
             if measured:
                 self._record(curve, step, encode, distance, slow)
                 curve.batch_loss.append(float(loss.detach()))
+            if step % _TOLD == 0 or step == settings.steps:
                 progress(f"{head.distance}, {name} encoder, seed {seed}", step, settings.steps)
             # Some distances ignore their latents, so their loss has no gradient.
             if step == settings.steps or optimizer is None or not loss.requires_grad:

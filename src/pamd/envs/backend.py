@@ -10,7 +10,7 @@ import subprocess
 import sys
 from typing import Any, NamedTuple
 
-from pamd.errors import RenderError, TaskError
+from pamd.errors import RenderError, TaskError, install_command
 
 BACKENDS = ("egl", "osmesa", "glfw")
 _OFFSCREEN = ("egl", "osmesa")
@@ -71,7 +71,7 @@ def import_simulator(module: str) -> Any:
     except ModuleNotFoundError as error:
         package = module.partition(".")[0]
         if error.name == package:
-            raise TaskError(f"{package} is not installed: pip install 'pamd[lab]', or {package} itself") from None
+            raise TaskError(f"{package} is not installed: {install_command('lab')}, or {package} itself") from None
         raise RenderError(no_backend(error)) from error
     except Exception as error:  # A missing GL library raises many types of errors.
         raise RenderError(no_backend(error)) from error

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from pamd.errors import ConfigError, ShapeError
+from pamd.errors import ConfigError, ShapeError, install_command
 from pamd.exact.mdp import Array
 from pamd.exact.metrics import reduced
 
@@ -112,7 +112,7 @@ def _least_cover(covers: NDArray[np.bool_]) -> int:
     try:
         from scipy.optimize import Bounds, LinearConstraint, milp  # SciPy is an optional dependency.
     except ImportError:
-        raise ImportError("covering numbers require SciPy: pip install 'pamd[exact]'") from None
+        raise ImportError(f"covering numbers require SciPy: {install_command('exact')}") from None
     rows = np.unique(covers, axis=0)
     covered = LinearConstraint(np.unique(rows.T, axis=0).astype(float), lb=1)
     solution = milp(np.ones(len(rows)), constraints=covered, integrality=1, bounds=Bounds(0, 1))

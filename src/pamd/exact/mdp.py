@@ -16,6 +16,8 @@ _TOLERANCE = 1e-9
 
 @dataclass(frozen=True)
 class FiniteMDP:
+    """A finite MDP with S states and A actions."""
+
     transition: Array
     """[S, A, S]: P(s' | s, a)"""
     reward: Array

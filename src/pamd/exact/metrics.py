@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from pamd.errors import ConfigError, PamdError, ShapeError, UnknownNameError
+from pamd.errors import ConfigError, PamdError, ShapeError, UnknownNameError, install_command
 from pamd.exact.mdp import Array, FiniteMDP, check_distributions, uniform_policy
 
 _Operator = Callable[[Array], Array]
@@ -234,7 +234,7 @@ def wasserstein(p: Array, q: Array, cost: Array) -> float:
     try:
         import ot  # POT is an optional dependency and slow to import.
     except ImportError:
-        raise ImportError("exact Wasserstein distances require POT: pip install 'pamd[exact]'") from None
+        raise ImportError(f"exact Wasserstein distances require POT: {install_command('exact')}") from None
     a, b = p[rows] / p[rows].sum(), q[columns] / q[columns].sum()  # POT requires exactly equal mass.
     return float(ot.emd2(a, b, np.ascontiguousarray(cost[np.ix_(rows, columns)])))
 

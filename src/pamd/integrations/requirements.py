@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib.metadata
 import re
 
-from pamd.errors import ConfigError
+from pamd.errors import ConfigError, install_command
 from pamd.methods import DEFAULT_METHOD
 from pamd.representation import Representation
 
@@ -18,9 +18,9 @@ def require_library(integration: str, distribution: str, oldest: tuple[int, int]
     try:
         found = importlib.metadata.version(distribution)
     except importlib.metadata.PackageNotFoundError:
-        raise ConfigError(f"{wanted}: pip install 'pamd[{extra}]'") from None
+        raise ConfigError(f"{wanted}: {install_command(extra)}") from None
     if tuple(int(number) for number in re.findall(r"\d+", found)[:2]) < oldest:
-        raise ConfigError(f"{wanted}, got {found}: pip install -U 'pamd[{extra}]'")
+        raise ConfigError(f"{wanted}, got {found}: {install_command(extra)}")
 
 
 def check_representation(who: str, representation: Representation) -> None:

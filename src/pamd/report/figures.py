@@ -253,14 +253,14 @@ def curves(comparison: Comparison, path: Path) -> list[Path]:
 def profiles(comparison: Comparison, scale: str, path: Path, rng: np.random.Generator) -> list[Path]:
     """Draw the share of runs above each normalized return over the common tasks.
 
-    Returns [] if there are no common tasks or the highest possible return of a task is unknown.
+    Returns [] if there are no common tasks, the highest possible return of a task is unknown, or a method has one run.
     """
     from matplotlib import pyplot
 
     columns = scored_columns(comparison, scale)
     settings = common(comparison, scale, columns)
     scores = {column: normalized(comparison, settings, column) for column in columns}
-    if not settings or any(one is None for one in scores.values()):
+    if not settings or any(one is None or sum(map(len, one)) < 2 for one in scores.values()):
         return []
     figure, axes = pyplot.subplots(figsize=(6.4, 4.0), layout="constrained")
     thresholds, look = np.linspace(0, 1, 101), styles(comparison.columns)

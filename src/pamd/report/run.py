@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -14,7 +15,7 @@ from pamd.report.config import canonical, method_name, parse_config, task_name
 from pamd.runs import Unreadable, find_runs, read_record
 from pamd.runs.files import printable
 from pamd.runs.identity import tree_identity
-from pamd.runs.logs import Row
+from pamd.runs.logs import Row, read_warnings
 
 
 @dataclass(frozen=True)
@@ -61,6 +62,11 @@ class Run:
     @property
     def path(self) -> Path:
         return self.curve.path
+
+    @cached_property
+    def warnings(self) -> dict[str, str]:
+        """The first warning of each kind during training. Only a page reads the logs for them."""
+        return read_warnings(self.path)
 
     @property
     def name(self) -> str:

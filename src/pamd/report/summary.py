@@ -7,13 +7,14 @@ from __future__ import annotations
 
 import dataclasses
 import html
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
 import numpy as np
 
 from pamd.report.comparison import Column, Comparison, Setting, common, pairs, scored_columns, short
+from pamd.report.run import Run
 from pamd.report.statistics import Effect, Scores, holm, pooled_effect
 from pamd.table import counted
 from pamd.version import __version__
@@ -161,11 +162,20 @@ def _notices(comparison: Comparison) -> list[str]:
     notices = [f"{one.name} cannot be read and is excluded; the reason is below." for one in comparison.unreadable]
     notices += [f"{run.name}: {notice}." for run in comparison.runs for notice in run.notices]
     notices += [f"Not counted: {cell.notice}." for cell in comparison.rows if cell.notice]
+    notices += _training_warnings(comparison.runs)
     if len({column.fidelity for column in comparison.columns}) > 1 or len(comparison.scales) > 1:
         notices.append("These runs have several fidelities or scales. Each has its own columns and tables.")
     if max(len(cell.scores) for cell in comparison.rows) < 2:
         notices.append("No method has more than one finished seed in a setting: nothing here shows which is better.")
     return notices
+
+
+def _training_warnings(runs: Sequence[Run]) -> Iterator[str]:
+    """Yield one notice per kind of warning, with the number of runs and the first of them."""
+    for kind in sorted({kind for run in runs for kind in run.warnings}):
+        warned = [run for run in runs if kind in run.warnings]
+        count = f" ({len(warned)} of {counted(len(runs), 'run')})" if len(runs) > 1 else ""
+        yield f"Warned in training, {kind}{count}: {warned[0].name}, {warned[0].warnings[kind]}."
 
 
 def _join_names(names: Sequence[str]) -> str:

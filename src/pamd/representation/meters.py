@@ -23,10 +23,6 @@ from pamd.types import Latents, OperatorInputs, Pairs
 
 _PROBE_STEPS = 20
 """The number of Adam steps of the head alone on one batch."""
-_COLLAPSED_RANK = 2.0
-"""The effective rank below which the latents of a batch nearly lie on a line."""
-_OUT_OF_REACH = 0.1
-"""The share of pairs with unreachable targets above which the user is warned."""
 
 
 def read_meters(
@@ -79,24 +75,6 @@ def _metric_meters(
     if any(p.requires_grad for p in metric.distance.parameters()):
         meters["probe_reduction"] = _probe(inputs.z.detach(), pairs, target, metric.distance, learning_rate)
     return meters
-
-
-def warnings(meters: dict[str, float]) -> list[str]:
-    """Return warnings about meters that the user should act on, as plain sentences."""
-    sentences = []
-    if meters["effective_rank"] < _COLLAPSED_RANK:
-        sentences.append(
-            f"collapse: the latents of a batch have effective rank {meters['effective_rank']:.2f}; "
-            "the encoder no longer distinguishes states"
-        )
-    if meters.get("reach_missed", 0.0) > _OUT_OF_REACH:
-        sentences.append(
-            f"reach: {100 * meters['reach_missed']:.0f}% of the targets exceed {meters['reach_largest']:.3g}, the "
-            "largest value of this distance on this encoder's latents, so the regression saturates; a smaller "
-            "reward weight c_R (--set method.metric.operator.c_R=1-gamma) lowers the targets; latent space ball "
-            "(--set method.latent_space=ball) makes the latents large enough for them"
-        )
-    return sentences
 
 
 @torch.no_grad()

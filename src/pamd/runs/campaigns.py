@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from pamd import atomic_io
-from pamd.errors import PamdError, RunError
+from pamd.errors import PamdError, RunError, install_command
 
 FILES = (
     "config.json",
@@ -145,5 +145,5 @@ def _pyarrow() -> tuple[Any, Any]:
         import pyarrow
         import pyarrow.parquet
     except ImportError:
-        raise PamdError("a Parquet file of runs requires pyarrow: pip install 'pamd[lab]'") from None
+        raise PamdError(f"a Parquet file of runs requires pyarrow: {install_command('lab')}") from None
     return pyarrow, pyarrow.parquet

@@ -30,6 +30,10 @@ _LARGEST_COUNT = 2**53
 """The largest count that a floating-point number represents exactly."""
 _LARGEST = 1e30
 """The largest valid return. Sums and squares of smaller values are finite."""
+_COLLAPSED_RANK = 2.0
+"""The effective rank below which the latents of a batch nearly lie on a line."""
+_OUT_OF_REACH = 0.1
+"""The share of pairs with unreachable targets above which the user is warned."""
 
 
 class Log(NamedTuple):
@@ -95,6 +99,45 @@ def read_timing(path: Path, entry: Mapping[str, Any] | None = None) -> Log:
         if not _is_number(row.get("seconds")):
             raise RunError(f"{where}: seconds must be a number, got {row.get('seconds')!r}")
     return log
+
+
+def meter_warnings(meters: Mapping[str, Any]) -> list[str]:
+    """Return warnings about the meters of a log row that the user should act on. The first word is their kind."""
+    # A row of a file may hold anything.
+    rank, missed, largest = (
+        value if _is_number(value := meters.get(name)) else None
+        for name in ("effective_rank", "reach_missed", "reach_largest")
+    )
+    sentences = []
+    if rank is not None and rank < _COLLAPSED_RANK:
+        sentences.append(
+            f"collapse: the latents of a batch have effective rank {rank:.2f}; "
+            "the encoder no longer distinguishes states"
+        )
+    if missed is not None and largest is not None and missed > _OUT_OF_REACH:
+        sentences.append(
+            f"reach: {100 * missed:.0f}% of the targets exceed {largest:.3g}, the "
+            "largest value of this distance on this encoder's latents, so the regression saturates; a smaller "
+            "reward weight c_R (--set method.metric.operator.c_R=1-gamma) lowers the targets; latent space ball "
+            "(--set method.latent_space=ball) makes the latents large enough for them"
+        )
+    return sentences
+
+
+def read_warnings(run: Path) -> dict[str, str]:
+    """Return the first warning of each kind in the logs of a run, with its decision: {"reach": "at decision ..."}."""
+    first: dict[str, str] = {}
+    for name in ("train", "timing"):
+        path = run / f"{name}.jsonl"
+        try:
+            for row in read_log(path).rows:
+                _check_counts(row, ("decisions",), str(path))
+                for sentence in [*meter_warnings(row), *filter(None, [row.get("warning")])]:
+                    kind, _, rest = str(files.printable(str(sentence))).partition(": ")
+                    first.setdefault(kind, f"at decision {row['decisions']:,}: {rest}")
+        except (RunError, KeyError, TypeError, ValueError) as error:
+            first.setdefault(name, f"the warnings of {path.name} cannot be read: {error}")
+    return first
 
 
 def newest_row(path: Path) -> Row:

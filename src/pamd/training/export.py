@@ -14,7 +14,7 @@ from typing import Any, Protocol
 from torch import Tensor
 
 from pamd import atomic_io
-from pamd.errors import ConfigError, HubError, ResourceError, RunError
+from pamd.errors import ConfigError, HubError, ResourceError, RunError, install_command
 from pamd.runs import Budget, RunDirectory
 from pamd.runs.checkpoints import read_counters, read_state
 from pamd.runs.directory import WEIGHTS
@@ -151,7 +151,7 @@ def hub_client() -> HubClient:
     try:
         from huggingface_hub import HfApi
     except ImportError:
-        raise ConfigError("uploading requires huggingface_hub: pip install 'pamd[hub]'") from None
+        raise ConfigError(f"uploading requires huggingface_hub: {install_command('hub')}") from None
     client: HubClient = HfApi()
     return client
 

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import math
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from pamd.envs import trust_flag
 from pamd.errors import DivergenceError, RunInterrupted
-from pamd.representation.meters import read_meters, warnings
+from pamd.representation.meters import read_meters
+from pamd.runs.logs import meter_warnings
 from pamd.training.evaluate import evaluate, write_video
 from pamd.training.process import Stop, Stopwatch, oversubscribed
 from pamd.training.session import Session
@@ -142,7 +143,7 @@ def _log_update(session: Session, clock: Stopwatch, batch: Batch) -> None:
             learning_rate=session.config.learner.options.learning_rate,
             inputs=session.agent.operator_inputs(batch),
         )
-    session.warnings += warnings(meters)
+    session.warnings += meter_warnings(meters)
     session.logs.write("train", {"kind": "update", **session.budget._asdict(), **values, **meters})
     _log_time(session, clock)
 
@@ -151,8 +152,10 @@ def _log_time(session: Session, clock: Stopwatch) -> None:
     whole, shares = clock.read()
     session.seconds += whole
     rate = session.config.log_every / whole if whole else 0.0
-    session.warnings += [sentence] if (sentence := oversubscribed(session.threads)) else []
-    row = {"seconds": round(session.seconds, 3), "decisions_per_second": round(rate, 3), **shares}
+    row: dict[str, Any] = {"seconds": round(session.seconds, 3), "decisions_per_second": round(rate, 3), **shares}
+    if warning := oversubscribed(session.threads):
+        session.warnings.append(warning)
+        row["warning"] = warning  # The other warnings follow from the meters in train.jsonl.
     session.logs.write("timing", {**session.budget._asdict(), **row})
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from pamd import atomic_io
-from pamd.errors import ConfigError
+from pamd.errors import ConfigError, install_command
 from pamd.runs.logs import Mirror, convert_errors
 from pamd.runs.status import Budget
 from pamd.training.config import Runtime
@@ -56,7 +56,7 @@ def _wandb(project: str, name: str) -> Mirror:
     try:
         import wandb
     except ImportError:
-        raise ConfigError("logging to Weights & Biases requires wandb: pip install 'pamd[wandb]'") from None
+        raise ConfigError(f"logging to Weights & Biases requires wandb: {install_command('wandb')}") from None
     wandb.init(project=project, name=name, id=name.replace("+", "-"), resume="allow")
 
     def mirror(log: str, row: Mapping[str, Any]) -> None:

@@ -57,10 +57,11 @@ def _run(run: Run, folder: Path) -> str:
     what = "This config and the logs are" if run.verified.startswith("checkpoint") else "This config is"
     verified = f"confirmed by {run.verified}" if run.verified else "not confirmed: the directory contains no evidence"
     link = f'<a href="configs/{quote(name)}">configs/{escaped(name)}</a>'
+    warned = "".join(note(f"{kind}, {text}") for kind, text in run.warnings.items())
     return (
         f"<details id={anchor(run)}><summary>{escaped(f'{run.name} ({state})')}</summary>"
         f"<p>Command:</p><pre>{escaped(command)}</pre><p>Config: {link}</p>"
-        f"{note(f'{what} {verified}.')}<pre>{escaped(run.config_text)}</pre></details>"
+        f"{note(f'{what} {verified}.')}{warned}<pre>{escaped(run.config_text)}</pre></details>"
     )
 
 

@@ -7,7 +7,7 @@ import re
 import socket
 from typing import Any
 
-from pamd.errors import ConfigError, ResourceError
+from pamd.errors import ConfigError, ResourceError, install_command
 from pamd.sweep.backends import BACKENDS, Backend, Resources, cores
 from pamd.sweep.job import Job, Outcome, run_job
 
@@ -73,7 +73,7 @@ def _connect(resources: Resources) -> Any:
     try:
         ray: Any = importlib.import_module("ray")
     except ModuleNotFoundError:
-        raise ConfigError("--backend ray requires Ray: pip install 'pamd[ray]'") from None
+        raise ConfigError(f"--backend ray requires Ray: {install_command('ray')}") from None
     quiet = {"log_to_driver": False, "logging_level": "ERROR", "include_dashboard": False}
     if resources.address is None:
         wanted = (resources.threads or 1) * (resources.workers or 1)

@@ -6,7 +6,7 @@ import importlib
 import shutil
 from typing import Any
 
-from pamd.errors import ConfigError, ResourceError
+from pamd.errors import ConfigError, ResourceError, install_command
 from pamd.sweep.backends import BACKENDS, Backend, Resources
 from pamd.sweep.job import Job, Outcome, run_job
 
@@ -36,7 +36,7 @@ class Slurm(Backend):
         try:
             self._submitit: Any = importlib.import_module("submitit")
         except ModuleNotFoundError:
-            raise ConfigError("--backend slurm requires submitit: pip install 'pamd[slurm]'") from None
+            raise ConfigError(f"--backend slurm requires submitit: {install_command('slurm')}") from None
         if self.cluster is None and shutil.which("srun") is None:
             raise ResourceError("--backend slurm requires Slurm, but `srun` was not found on this machine")
         self._jobs: dict[str, Any] = {}
