@@ -83,8 +83,8 @@ def api() -> str:
     lines = [
         "# Python API",
         "",
-        "`make docs` writes this page. Each name leads to its source, and `help(pamd.NAME)` explains it in full. On the",
-        "site that `make site` builds, this page has all signatures and docstrings.",
+        "`make docs` writes this page. Each name leads to its source, and `help(pamd.NAME)` explains it in full. On",
+        "the site that `make site` builds, this page has all signatures and docstrings.",
         "",
         "Import each name from the module shown with it. The most common names can also be imported from `pamd`.",
         "Importing `pamd` does not import torch. Names are loaded on first use.",
