@@ -9,6 +9,7 @@ import re
 import shutil
 import subprocess
 import sys
+import tracemalloc
 from collections.abc import Callable
 from pathlib import Path
 
@@ -16,6 +17,8 @@ import pytest
 from tests.training.runs import products, toy, undisturbed
 
 from pamd.cli.main import main
+from pamd.errors import RunError
+from pamd.runs import read_record
 from pamd.runs.verify import verify_run
 from pamd.runs.versions import versions
 from pamd.training import RunDirectory, resume, train
@@ -271,3 +274,27 @@ def test_what_is_no_run_is_one_line(tmp_path: Path, capsys: pytest.CaptureFixtur
     assert capsys.readouterr().err == f"pamd: {tmp_path}/run does not exist; near: runs\n"
     assert main(["verify", str(Path(__file__))]) == 2
     assert capsys.readouterr().err.startswith(f"pamd: {__file__} cannot be read as a campaign")
+
+
+@pytest.mark.parametrize("end", [b"", b"\n"], ids=["unfinished", "whole"])
+def test_a_line_of_a_gigabyte_is_refused_before_it_fills_the_memory(
+    end: bytes, run: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with open(run / "eval.jsonl", "ab") as file:
+        file.truncate(os.fstat(file.fileno()).st_size + 2**30)
+        file.write(end)
+    said = "is damaged: a row has at most 16,777,216 bytes, it has more"
+    tracemalloc.start()
+    try:
+        (finding,) = [finding for finding in verify_run(run) if not finding.harmless]
+        (run / "status.json").unlink()  # a finished run is not resumed
+        for reader in (read_record, resume):
+            with pytest.raises(RunError, match=said):
+                reader(run)
+        assert tracemalloc.get_traced_memory()[1] < 2**28
+    finally:
+        tracemalloc.stop()
+    assert finding.file == "eval.jsonl"
+    assert said in finding.problem
+    assert main(["verify", str(run)]) == 1
+    assert said in capsys.readouterr().out

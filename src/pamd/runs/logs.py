@@ -10,7 +10,7 @@ import hashlib
 import json
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -26,6 +26,8 @@ Mirror = Callable[[str, Mapping[str, Any]], None]
 
 _TAIL = 16384
 """The bytes at the end of a log that are read to find its last row."""
+_LONGEST = 2**24
+"""The most bytes of a row, 16 MB: nearly a million returns. A row usually has about 1 kB."""
 _LARGEST_COUNT = 2**53
 """The largest count that a floating-point number represents exactly."""
 _LARGEST = 1e30
@@ -53,6 +55,7 @@ def read_log(path: Path, entry: Mapping[str, Any] | None = None) -> Log:
     `entry` holds the log's length and digest at the newest checkpoint. Rows that do not match it are an error, and
     later rows are dropped with a notice: nothing confirms them, and a resume writes them again.
     """
+    refuse_long_rows(path)
     try:
         content, after = files.read(path.parent, path.name), b""
     except FileNotFoundError:
@@ -151,6 +154,14 @@ def newest_row(path: Path) -> Row:
         return {}
 
 
+def refuse_long_rows(path: Path) -> None:
+    """Raise RunError if a line is longer than any row. Call this before the whole file is read into memory."""
+    with suppress(OSError), atomic_io.open_file(path, "rb") as file:  # whoever reads the file reports the error
+        for number, line in enumerate(iter(lambda: file.readline(_LONGEST + 1), b""), start=1):
+            if len(line) > _LONGEST:
+                raise RunError(f"{path}, line {number} is damaged: a row has at most {_LONGEST:,} bytes, it has more")
+
+
 def damaged_rows(content: bytes) -> list[int]:
     """Return the numbers, from 1, of rows that are not JSON objects. An unfinished last row is one of them."""
     *lines, rest = content.split(b"\n")
@@ -163,6 +174,7 @@ def split_log(path: Path, entry: Mapping[str, Any]) -> tuple[bytes, bytes]:
 
     `entry` holds the log's length and digest at the checkpoint.
     """
+    refuse_long_rows(path)
     with convert_errors(path):
         content = atomic_io.read(path)
     return _split(path, content, entry)

@@ -13,7 +13,7 @@ from pamd.runs.checkpoints import list_checkpoints, read_counters, read_state, r
 from pamd.runs.directory import RunDirectory
 from pamd.runs.files import foreign, irregular, shared_files, temporaries
 from pamd.runs.identity import identity_digest, name_digest, refuse_edits, tree_identity
-from pamd.runs.logs import LOGS, damaged_rows, split_log
+from pamd.runs.logs import LOGS, damaged_rows, refuse_long_rows, split_log
 from pamd.runs.status import STATES, Budget, Status, read_status
 from pamd.runs.versions import read_versions, versions
 
@@ -159,7 +159,11 @@ def _log(run: RunDirectory, name: str, status: Status, newest: _Saved | None) ->
     """Check whether a log matches the checkpoint. Without a checkpoint, check only whether its rows can be read."""
     path, resumable = run.path / f"{name}.jsonl", status.state != "finished"
     try:
+        refuse_long_rows(path)
         content = atomic_io.read(path)
+    except RunError as error:
+        yield Finding(path.name, _one_line(error))
+        return
     except OSError:
         content = b""
     numbers = ", ".join(map(str, damaged_rows(content)[:_ROWS]))
