@@ -170,7 +170,7 @@ def test_ctrl_c_leaves_runs_that_the_same_sweep_finishes(
 ) -> None:
     pytest.importorskip(module)
     monkeypatch.setattr(BACKENDS.get("slurm"), "cluster", "local")
-    (job,) = toys(tmp_path / "swept", [0], decisions=2000)  # long enough to be caught half way on a busy machine
+    (job,) = toys(tmp_path / "swept", [0], decisions=400)  # long enough to be caught half way
 
     def interrupt(runs: Sequence[Tracked]) -> None:
         if any((job.path / "checkpoints").glob("0*")):
@@ -182,5 +182,5 @@ def test_ctrl_c_leaves_runs_that_the_same_sweep_finishes(
         stopped.run()
     assert [run.state for run in stopped.runs.values()] == ["interrupted"]
     (run,) = Sweep([job], lambda: BACKENDS.get(backend)(resources), Eyes()).run()
-    assert (run.state, run.skipped) == ("finished", False)
+    assert (run.state, run.skipped) == ("finished", False), run.error
     assert products(job.path) == products(train(job.config, tmp_path / "straight"))
