@@ -93,7 +93,9 @@ class RunDirectory:
             _refuse_owner(self.lock_file)
             if write:
                 atomic_io.check_directory(self.path, "the run directory")
-            if write and refused:
+            if write and not refused:
+                self.lock_file.unlink(missing_ok=True)  # Its process is dead.
+            elif write:
                 say(f"{self.path}: its file system has no locks ({refused}); {self.lock_file} locks the run instead")
                 stack.callback(_create_lock_file(self.lock_file).unlink, missing_ok=True)
             yield
