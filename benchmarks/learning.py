@@ -187,10 +187,6 @@ class Race(Backend):
         self._jobs: dict[str, Job] = {}
         self._looked = 0.0
 
-    @staticmethod
-    def share(resources: Resources, runs: int) -> tuple[int, int]:
-        return Local.share(resources, runs)
-
     @property
     def running(self) -> int:
         return self._local.running

@@ -25,6 +25,7 @@ from pamd.report import learning_curves, load_run, page
 from pamd.runs import read_progress
 from pamd.runs.logs import read_log
 from pamd.training.config import Runtime, TrainConfig, config_text, run_name
+from pamd.training.process import Stop, stop_signals
 
 # The settings of the demo: scale `cpu`, and a task on which progress is easy to see.
 TASK, METHODS = "walker_stand", ("deepmdp", DEFAULT_METHOD)
@@ -51,13 +52,17 @@ def main() -> int:
     console.print("Press Ctrl-C to stop both agents. Run `make demo` again to continue.\n")
     ROOT.mkdir(exist_ok=True)
     started = time.monotonic()
-    processes = {method: start(method) for method in METHODS}
     runs = {method: ROOT / run_name(config(method)) for method in METHODS}
-    try:
-        watch(processes, runs, console)
-    except KeyboardInterrupt:
-        for process in processes.values():
-            process.wait()  # Ctrl-C also reached the agents. They are writing checkpoints.
+    with stop_signals() as stop:
+        processes = {method: start(method) for method in METHODS}
+        try:
+            watch(processes, runs, console, stop)
+        finally:
+            for process in processes.values():
+                process.terminate()  # An agent that still runs writes a checkpoint.
+            for process in processes.values():
+                process.wait()
+    if stop.asked:
         console.print("Stopped. Run `make demo` again to continue.")
         return 130
     failed = [method for method, process in processes.items() if process.returncode]
@@ -80,11 +85,12 @@ def start(method: str) -> subprocess.Popen[bytes]:
     file.write_text(config_text(config(method)))
     words = [sys.executable, "-m", "pamd", "train", "--config", str(file), "--runs", str(ROOT), *ON_ONE_CORE]
     with (ROOT / f"{method}.log").open("w") as log:
-        return subprocess.Popen(words, stdout=log, stderr=log)
+        # In a session of its own, an agent receives no signals of the terminal. The demo asks it to stop, once.
+        return subprocess.Popen(words, stdout=log, stderr=log, start_new_session=True)
 
 
-def watch(processes: dict[str, subprocess.Popen[bytes]], runs: dict[str, Path], console: Console) -> None:
-    """Show both runs until they end. Without a terminal, print the table every half minute."""
+def watch(processes: dict[str, subprocess.Popen[bytes]], runs: dict[str, Path], console: Console, stop: Stop) -> None:
+    """Show both runs until they end or a signal asks to stop. Without a terminal, print the table now and then."""
     began = time.monotonic()
     first = {method: read_progress(run).decisions for method, run in runs.items()}
     with Live(console=console, refresh_per_second=1, auto_refresh=console.is_terminal) as live:
@@ -93,7 +99,7 @@ def watch(processes: dict[str, subprocess.Popen[bytes]], runs: dict[str, Path], 
             now = time.monotonic()
             shown = table(runs, first, now - began)
             live.update(shown)
-            if all(process.poll() is not None for process in processes.values()):
+            if stop.asked or all(process.poll() is not None for process in processes.values()):
                 return
             if not console.is_terminal and now - printed > 30:
                 printed = now

@@ -5,8 +5,10 @@ from __future__ import annotations
 import io
 import json
 import re
+import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -88,6 +90,37 @@ def test_the_demos_table_fits_a_terminal_of_80_columns(tmp_path: Path) -> None:
     assert all(
         line.startswith(f"{method} ") and line.count("1000") == 5 for line, method in zip(lines, runs, strict=True)
     )
+
+
+DEMO = """
+import sys
+from pathlib import Path
+from tests.scripts import load_script
+demo = load_script("examples/demo.py")
+demo.TASK, demo.ROOT = "toy", Path(sys.argv[1])
+demo.OPTIONS = {"scale": "smoke", "decisions": 9000, "checkpoint_every": 9000}
+sys.exit(demo.main())
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP, signal.SIGINT])
+def test_the_demo_stops_its_agents(tmp_path: Path, number: signal.Signals) -> None:
+    words = [sys.executable, "-c", DEMO, str(tmp_path)]
+    demo = subprocess.Popen(words, stdout=subprocess.PIPE, text=True, cwd=ROOT, start_new_session=True)
+    while len(list(tmp_path.glob("*/train.jsonl"))) < 2:
+        assert demo.poll() is None
+        time.sleep(0.1)
+    time.sleep(1)
+    demo.send_signal(number)
+    said, _ = demo.communicate(timeout=60)
+    assert demo.returncode == 130
+    assert "again to continue" in said
+    for run in tmp_path.glob("toy_*"):
+        status = json.loads((run / "status.json").read_text())
+        assert status["state"] == "interrupted"
+        assert [int(path.name) for path in (run / "checkpoints").iterdir()] == [status["decisions"]]
+        assert not Path(f"/proc/{status['pid']}").exists()
 
 
 @pytest.mark.slow

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import signal
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -9,7 +12,8 @@ from tests.sweep.sweeps import Eyes, toys
 from tests.training.runs import toy
 
 from pamd.errors import RunInterrupted
-from pamd.sweep import Backend, Job, Resources, Sweep, jobs, plan
+from pamd.runs.status import Budget, write_status
+from pamd.sweep import Backend, Job, Resources, Sweep, Tracked, jobs, plan
 from pamd.sweep.job import Outcome
 
 DIED, FINISHED, FAILED = Outcome("died", "its node burnt"), Outcome("finished"), Outcome("failed", "no such task")
@@ -24,10 +28,6 @@ class Scripted(Backend):
         self.started: list[str] = []
         self.asked, self.closed = False, False
         self.interrupt_after = interrupt_after
-
-    @staticmethod
-    def share(resources: Resources, runs: int) -> tuple[int, int]:
-        return 2, 1
 
     @property
     def running(self) -> int:
@@ -79,6 +79,62 @@ def test_ctrl_c_stops_what_runs_starts_nothing_and_says_how_to_go_on(tmp_path: P
         sweep.run()
     assert [run.state for run in sweep.runs.values()] == ["finished", "interrupted", "interrupted", "waiting"]
     assert backend.closed
+
+
+class Cluster(Scripted):
+    """Takes all runs at once, trains one at a time, and ends after a signal."""
+
+    queues = True
+
+    def __init__(self, number: signal.Signals | None = None) -> None:
+        super().__init__({})
+        self._at_most, self.number = None, number
+
+    def ended(self) -> list[tuple[str, Outcome]]:
+        if self.asked:
+            return super().ended()
+        if self.number and len(self.started) == 3:
+            os.kill(os.getpid(), self.number)
+        return []
+
+
+def test_a_run_that_waits_in_a_queue_is_not_running(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("pamd.sweep.driver._LOOK", 0.0)
+    made = toys(tmp_path, range(3))
+    made[1].path.mkdir()
+    write_status(made[1].path, "running", Budget())  # It was killed before. This is not news.
+    seen: list[list[str]] = []
+
+    def look(runs: Sequence[Tracked]) -> None:
+        seen.append([run.state for run in runs])
+        if len(seen) == 1:
+            made[0].path.mkdir()
+            write_status(made[0].path, "running", Budget())
+        elif len(seen) == 3:
+            raise KeyboardInterrupt
+
+    with pytest.raises(RunInterrupted):
+        Sweep(made, Cluster, Eyes(look)).run()
+    assert seen[0] == ["waiting", "waiting", "waiting"]
+    assert seen[-1] == ["running", "waiting", "waiting"]
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
+def test_every_stop_signal_asks_the_runs_to_end(tmp_path: Path, number: signal.Signals) -> None:
+    made, before = toys(tmp_path, range(3)), signal.getsignal(number)
+    backend = Cluster(number)
+
+    def make() -> Backend:
+        signal.signal(number, signal.SIG_DFL)  # As Ray does. It would end this process.
+        return backend
+
+    sweep = Sweep(made, make, Eyes())
+    with pytest.raises(RunInterrupted, match="0 of 3 runs finished"):
+        sweep.run()
+    assert backend.asked
+    assert backend.closed
+    assert {run.state for run in sweep.runs.values()} == {"interrupted"}
+    assert signal.getsignal(number) == before
 
 
 def test_the_same_computation_is_one_job(tmp_path: Path) -> None:

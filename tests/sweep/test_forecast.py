@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import json
 from pathlib import Path
 
@@ -74,12 +73,23 @@ def test_too_much_memory_is_refused_before_anything_starts(
         assert "memory 2." in capsys.readouterr().err
 
 
-def test_the_shares_of_threads() -> None:
-    assert dataclasses.astuple(Execution().resources)[:2] == (None, None)
+@pytest.mark.parametrize("backend", ["local", "ray", "slurm"])
+def test_every_backend_has_the_same_number_of_threads(backend: str, tmp_path: Path) -> None:
+    for execution in (Execution(backend), Execution(backend, Resources(workers=1))):
+        made, found = plan_jobs(PAPER, tmp_path, execution)
+        assert {job.config.runtime.threads for job in made} == {found.threads} == {1}
+    made, found = plan_jobs(PAPER, tmp_path, Execution(backend, Resources(threads=2)))
+    assert {job.config.runtime.threads for job in made} == {found.threads} == {2}
 
-    assert BACKENDS.get("local").share(Resources(workers=3, threads=2), 9) == (3, 2)
-    assert BACKENDS.get("local").share(Resources(workers=3), 1)[0] == 1
-    assert BACKENDS.get("slurm").share(Resources(), 40) == (40, 2)
+
+def test_the_number_of_runs_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("pamd.sweep.backends.cores", lambda: 8)
+    local, slurm = BACKENDS.get("local"), BACKENDS.get("slurm")
+    assert local.concurrent(Resources(workers=3, threads=2), 9) == 3
+    assert local.concurrent(Resources(threads=2), 9) == 4
+    assert local.concurrent(Resources(threads=16), 9) == 1
+    assert local.concurrent(Resources(), 2) == 2
+    assert slurm.concurrent(Resources(), 40) == 40
 
 
 def test_what_is_asked_for_twice_is_planned_once(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -9,7 +9,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -117,7 +117,7 @@ def test_killed_where_a_clock_may_miss(tmp_path: Path, owner: str, function: str
 def test_signals_checkpoint_and_resume(tmp_path: Path) -> None:
     config = dataclasses.replace(toy("sac", decisions=300, checkpoint_every=300, evaluate_every=300), log_every=100)
     straight = undisturbed(config)
-    for number in (signal.SIGINT, signal.SIGTERM):
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         root = tmp_path / number.name
         process = start(config, root)
         while not (root.is_dir() and list(root.glob("*/train.jsonl"))):
@@ -135,16 +135,85 @@ def test_signals_checkpoint_and_resume(tmp_path: Path) -> None:
 class Ears:
     """Hears what is said, and asks the run to stop at a decision."""
 
-    def __init__(self, stop_at: int | None = None) -> None:
+    def __init__(self, stop_at: int | None = None, signals: Sequence[signal.Signals] = (signal.SIGINT,)) -> None:
         self.heard: list[str] = []
-        self.stop_at = stop_at
+        self.stop_at, self.signals = stop_at, signals
 
     def progress(self, session: Session) -> None:
         if session.budget.decisions == self.stop_at:
-            os.kill(os.getpid(), signal.SIGINT)
+            for number in self.signals:
+                os.kill(os.getpid(), number)
 
     def say(self, message: str) -> None:
         self.heard.append(message)
+
+
+def test_a_lost_terminal_writes_a_checkpoint_even_if_it_says_so_twice(tmp_path: Path) -> None:
+    config = toy("sac", checkpoint_every=50)
+    with pytest.raises(RunInterrupted, match="stopped at decision 27"):
+        train(config, tmp_path, Ears(27, [signal.SIGHUP, signal.SIGHUP]))
+    run = only(tmp_path)
+    assert [path.name for path in (run / "checkpoints").iterdir()] == ["000000027"]
+    assert products(resume(run)) == undisturbed(config)
+
+
+def test_nohup_is_respected(tmp_path: Path) -> None:
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    try:
+        run = train(toy("sac"), tmp_path, Ears(27, [signal.SIGHUP]))
+    finally:
+        signal.signal(signal.SIGHUP, before)
+    assert json.loads((run / "status.json").read_text())["state"] == "finished"
+
+
+HANG_UP = """
+import os, pty, signal, sys, time
+from pathlib import Path
+pid, master = pty.fork()
+if not pid:
+    os.execv(sys.executable, [sys.executable, "-m", "pamd", *sys.argv[2:], "--runs", sys.argv[1]])
+os.set_blocking(master, False)
+while not any(Path(sys.argv[1]).glob("*/train.jsonl")):
+    time.sleep(0.1)
+    try:
+        os.read(master, 65536)
+    except BlockingIOError:
+        pass
+time.sleep(1)
+os.close(master)
+sys.exit(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))
+"""
+
+
+@pytest.mark.slow
+def test_a_command_whose_terminal_is_lost_ends_with_a_checkpoint(tmp_path: Path) -> None:
+    words = ["train", "toy", "--method", "sac", "--scale", "smoke", "--decisions", "9000", "--checkpoint-every", "9000"]
+    done = subprocess.run([sys.executable, "-c", HANG_UP, str(tmp_path), *words], check=False, timeout=120)
+    assert done.returncode == 130
+    run = only(tmp_path)
+    status = json.loads((run / "status.json").read_text())
+    assert status["state"] == "interrupted"
+    assert [int(path.name) for path in (run / "checkpoints").iterdir()] == [status["decisions"]]
+
+
+def test_another_number_of_threads_is_said_once(tmp_path: Path) -> None:
+    config = toy("sac")
+    two = dataclasses.replace(config.runtime, threads=2)
+    with pytest.raises(RunInterrupted):
+        train(config, tmp_path, Ears(22))
+    run = only(tmp_path)
+    heard = []
+    for runtime, stop_at in ((config.runtime, 24), (two, 27), (two, None)):
+        ears = Ears(stop_at)
+        if stop_at:
+            with pytest.raises(RunInterrupted):
+                resume(run, runtime, ears)
+        else:
+            resume(run, runtime, ears)
+        heard.append([line for line in ears.heard if "continues with" in line])
+    assert [len(lines) for lines in heard] == [0, 1, 0]
+    assert "used 1 and continues with 2" in heard[1][0]
+    assert "--threads 1 keeps" in heard[1][0]
 
 
 def cut(data: bytes) -> bytes:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
+import sys
 import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -31,14 +33,40 @@ _BarT = TypeVar("_BarT", bound="_Bar")
 
 def print_text(text: str, *, stderr: bool = True) -> None:
     """Print `text` unchanged: no markup, no colors, no wrapping."""
-    Console(stderr=stderr, highlight=False).print(text, soft_wrap=True, markup=False)
+    console = error_console(highlight=False) if stderr else Console(highlight=False)
+    console.print(text, soft_wrap=True, markup=False)
+
+
+def error_console(**options: Any) -> Console:
+    """Return a console on stderr. If the terminal is lost, what is printed is lost as well, and the command goes on."""
+    return Console(file=_Errors(), **options)  # type: ignore[arg-type]
+
+
+class _Errors:
+    """stderr, which ignores that it cannot be written."""
+
+    def __init__(self) -> None:
+        # A live display replaces sys.stderr by one that prints above it.
+        self._stream = getattr(sys.stderr, "rich_proxied_file", sys.stderr)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._stream, name)
+
+    def write(self, text: str) -> int:
+        with contextlib.suppress(OSError):
+            self._stream.write(text)
+        return len(text)
+
+    def flush(self) -> None:
+        with contextlib.suppress(OSError):
+            self._stream.flush()
 
 
 class _Bar:
     """A bar on a terminal, and a line every `seconds` elsewhere."""
 
     def __init__(self, console: Console | None, seconds: float, *columns: ProgressColumn) -> None:
-        self._console = console or Console(stderr=True)
+        self._console = console or error_console()
         self._seconds = seconds
         self._printed = time.monotonic()
         self._bar = Progress(*columns, console=self._console, refresh_per_second=2)

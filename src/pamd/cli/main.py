@@ -57,7 +57,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         with _visible_deprecations():
             return _dispatch(words[0], words[1:])
     except RunInterrupted as stopped:
-        sys.stderr.write(f"{stopped}\n")
+        with contextlib.suppress(OSError):  # The terminal may be lost.
+            sys.stderr.write(f"{stopped}\n")
         return 130
     except PamdError as error:
         sys.stderr.write(f"pamd: {error}\n")

@@ -15,7 +15,7 @@ from rich.table import Table as RichTable
 from rich.text import Text
 
 from pamd.atomic_io import check_directory
-from pamd.cli.console import print_text
+from pamd.cli.console import error_console, print_text
 from pamd.cli.parser import Without
 from pamd.cli.train import RUN_GROUPS, Settings
 from pamd.configuration import RunOptions, configure
@@ -115,7 +115,7 @@ def plan_jobs(labeled: Sequence[tuple[str, TrainConfig]], runs: Path, execution:
     if execution.backend == "local":
         device_of(execution.device)  # Report an unusable device once, not once per run.
     planned = jobs(labeled, runs)
-    workers, threads = backend.share(resources, len(planned))
+    workers, threads = backend.concurrent(resources, len(planned)), resources.threads
     # Runs on this machine share its memory. On a cluster, each run looks at its own machine.
     memory = available_memory() // workers if execution.backend == "local" else None
     runtime = Runtime(device=execution.device, threads=threads, memory=memory, video=execution.video, tensorboard=False)
@@ -198,7 +198,7 @@ class Board:
     """Displays the progress of a sweep. It reads the run directories, so it works the same for every backend."""
 
     def __init__(self, console: Console | None = None) -> None:
-        self._console = console or Console(stderr=True)
+        self._console = console or error_console()
         self._live: Live | None = None
         self._shown = 0.0
         self._began: dict[str, tuple[float, int]] = {}

@@ -7,11 +7,13 @@ import math
 import os
 import signal
 import sys
+import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from types import FrameType
+from typing import Any
 
 import torch
 
@@ -117,25 +119,32 @@ def keep_freed_memory() -> bool:
 
 
 class Stop:
-    """A flag that SIGINT or SIGTERM sets. The loop reads it between decisions. A second signal stops immediately."""
+    """A flag that SIGINT, SIGTERM or SIGHUP sets. Loops read it. A second SIGINT or SIGTERM stops immediately."""
 
     def __init__(self) -> None:
         self.asked = False
 
     def __call__(self, number: int, frame: FrameType | None) -> None:
-        if self.asked:
+        # A lost terminal sends SIGHUP more than once: from the shell, and when the shell ends.
+        if self.asked and number != signal.SIGHUP:
             raise KeyboardInterrupt
         self.asked = True
+
+    def install(self) -> dict[int, Any]:
+        """Handle the signals, and return the previous handlers. Outside the main thread, nothing changes."""
+        if threading.current_thread() is not threading.main_thread():
+            return {}
+        numbers = [signal.SIGINT, signal.SIGTERM]
+        if signal.getsignal(signal.SIGHUP) != signal.SIG_IGN:  # `nohup` asks to ignore it.
+            numbers.append(signal.SIGHUP)
+        return {number: signal.signal(number, self) for number in numbers}
 
 
 @contextmanager
 def stop_signals() -> Iterator[Stop]:
-    """Return a `Stop` that handles SIGINT and SIGTERM. The previous handlers are restored on exit."""
+    """Return a `Stop` that handles SIGINT, SIGTERM and SIGHUP. The previous handlers are restored on exit."""
     stop = Stop()
-    try:
-        before = {number: signal.signal(number, stop) for number in (signal.SIGINT, signal.SIGTERM)}
-    except ValueError:  # Only the main thread can set signal handlers.
-        before = {}
+    before = stop.install()
     try:
         yield stop
     finally:

@@ -175,11 +175,18 @@ def _begin_or_restore(session: Session, observer: Observer) -> None:
     saved = list_checkpoints(session.run.checkpoints)
     for path in saved:
         try:
-            session.restore(checkpoint.read(path))
+            found = checkpoint.read(path)
+            session.restore(found)
         except CheckpointError as error:
             observer.say(f"{error}; using the previous checkpoint")
             continue
         observer.say(f"resuming {session.run.path} from checkpoint {path.name}")
+        threads = found.state.get("threads", session.threads)  # Earlier versions did not store it.
+        if threads != session.threads:
+            observer.say(
+                f"threads: the run used {threads} and continues with {session.threads}, which rounds sums differently:"
+                f" results will differ from those of an uninterrupted run; --threads {threads} keeps them equal"
+            )
         return
     if saved:
         raise CheckpointError(

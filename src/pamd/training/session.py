@@ -131,6 +131,7 @@ class Session:
             "rng": self.rng.bit_generator.state,
             "logs": self.logs.state(),
             "replay": self.replay.sync(),
+            "threads": self.threads,
             "config": tree_identity(to_tree(self.config)),
             "versions": self.versions,
             "observation_shape": list(self.agent.observation_shape),

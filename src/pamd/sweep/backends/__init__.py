@@ -21,9 +21,9 @@ class Resources:
     """The computing resources of a sweep."""
 
     workers: Count | None = None
-    """runs at a time (default: local: one per core; ray and slurm: as many as fit)"""
-    threads: Count | None = None
-    """CPU threads per run (default: local: cores divided by workers; ray and slurm: 2)"""
+    """runs at a time (default: local: cores divided by threads; ray and slurm: as many as fit)"""
+    threads: Count = 1
+    """CPU threads per run; another number rounds floating-point sums in another way"""
     gpus: NonNegative = 0.0
     """GPUs per run with ray or slurm; with 0.5, two runs share one"""
     address: str | None = None
@@ -35,7 +35,13 @@ class Resources:
 
 
 class Backend(ABC):
-    """Executes runs. A sweep creates its backend only when there is a run to start. Errors are raised on creation."""
+    """Executes runs. A sweep creates its backend only when there is a run to start. Errors are raised on creation.
+
+    A run ends with a checkpoint when it is asked to, and within ten seconds after the sweep was killed.
+    """
+
+    queues = False
+    """Whether a started run may wait in a queue of the cluster before it trains."""
 
     def __init__(self, resources: Resources, at_most: int | None = None) -> None:
         """`at_most` is the maximum number of concurrent runs; None means no limit."""
@@ -43,9 +49,9 @@ class Backend(ABC):
         self._at_most = at_most
 
     @staticmethod
-    @abstractmethod
-    def share(resources: Resources, runs: int) -> tuple[int, int]:
-        """Return the number of concurrent runs, out of `runs`, and the threads of each."""
+    def concurrent(resources: Resources, runs: int) -> int:
+        """Return the expected number of concurrent runs, out of `runs`."""
+        return max(1, min(runs, resources.workers or cores() // resources.threads))
 
     @property
     @abstractmethod

@@ -5,19 +5,28 @@ from __future__ import annotations
 import importlib
 import re
 import socket
+import tempfile
+import time
+from pathlib import Path
 from typing import Any
 
 from pamd.errors import ConfigError, ResourceError, install_command
 from pamd.sweep.backends import BACKENDS, Backend, Resources, cores
-from pamd.sweep.job import Job, Outcome, run_job
+from pamd.sweep.job import Job, Outcome
+from pamd.sweep.worker import Worker
 
 _ANSWER = 5.0
 """The connection timeout in seconds. Ray itself would try for minutes."""
+
+_LOOK = 0.1
+"""Seconds between two looks at a worker."""
 
 
 @BACKENDS.register("ray")
 class Ray(Backend):
     """Executes each run as a Ray task in a new process. If a node is lost, the run resumes on another one."""
+
+    queues = True
 
     def __init__(self, resources: Resources) -> None:
         # Without a limit, all runs are submitted. The cluster schedules them and may grow.
@@ -25,23 +34,17 @@ class Ray(Backend):
         self._ray = _connect(resources)
         self._tasks: dict[Any, str] = {}
 
-    @staticmethod
-    def share(resources: Resources, runs: int) -> tuple[int, int]:
-        threads = resources.threads or min(2, cores())
-        return min(runs, resources.workers or max(1, cores() // threads)), threads
-
     @property
     def running(self) -> int:
         return len(self._tasks)
 
     def start(self, job: Job) -> None:
         remote = self._ray.remote(
-            num_cpus=job.config.runtime.threads or 1,
+            num_cpus=self.resources.threads,
             num_gpus=self.resources.gpus,
-            max_calls=1,  # Use a separate process, so that runs cannot affect each other.
             max_retries=0,  # The sweep itself counts attempts, in the same way for all backends.
-        )(run_job)
-        self._tasks[remote.options(name=job.name).remote(*job.request())] = job.name
+        )(_run_apart)
+        self._tasks[remote.options(name=job.name).remote(job.request(), self.resources.threads)] = job.name
 
     def ended(self) -> list[tuple[str, Outcome]]:
         if not self._tasks:
@@ -63,10 +66,23 @@ class Ray(Backend):
         except (errors.TaskCancelledError, KeyboardInterrupt):
             return Outcome("interrupted", "stopped before it started")
         except errors.RayTaskError as error:
-            # `run_job` never raises, so the node could not call it.
+            # A run that fails raises nothing, so the node could not start it.
             return Outcome("failed", f"a node could not run the worker: {str(error).strip().splitlines()[-1]}")
         except errors.RayError as error:
             return Outcome("died", f"{type(error).__name__}: {str(error).strip().splitlines()[0]}")
+
+
+def _run_apart(request: tuple[str, str], threads: int) -> Outcome:
+    """Train a run in a process that Ray does not know. Ray would end it at once, without a checkpoint."""
+    with tempfile.TemporaryDirectory(prefix="pamd-sweep-") as files:
+        worker = Worker(request, threads, Path(files), supervised=True)
+        try:
+            while not worker.ended:  # A cancellation is noticed between two lines of Python, not in a long wait.
+                time.sleep(_LOOK)
+        except KeyboardInterrupt:
+            worker.ask_to_end()
+            worker.wait()
+        return worker.outcome()
 
 
 def _connect(resources: Resources) -> Any:
@@ -76,7 +92,7 @@ def _connect(resources: Resources) -> Any:
         raise ConfigError(f"--backend ray requires Ray: {install_command('ray')}") from None
     quiet = {"log_to_driver": False, "logging_level": "ERROR", "include_dashboard": False}
     if resources.address is None:
-        wanted = (resources.threads or 1) * (resources.workers or 1)
+        wanted = resources.threads * (resources.workers or 1)
         # "local": without it, Ray would join any cluster that already runs on this machine.
         ray.init(address="local", num_cpus=max(cores(), wanted), **quiet)
         return ray
