@@ -16,7 +16,7 @@ PAGE = DOCS / "reliability.md"
 def page() -> str:
     """The page with its tables as the results have them."""
     text = PAGE.read_text()
-    for name, table in (("kills", kills), ("mutations", mutations), ("soak", soak)):
+    for name, table in (("kills", plain), ("sweeps", plain), ("mutations", mutations), ("soak", plain)):
         file = RESULTS / f"{name}.json"
         written = "\n".join(table(json.loads(file.read_text()))) if file.exists() else "Not measured yet."
         marks = rf"(<!-- {name} -->\n).*?(<!-- end -->)"
@@ -24,7 +24,7 @@ def page() -> str:
     return text
 
 
-def kills(measured: dict[str, Any]) -> list[str]:
+def plain(measured: dict[str, Any]) -> list[str]:
     return [*_rows(measured["rows"]), "", *_notes(measured)]
 
 
@@ -46,10 +46,6 @@ def mutations(measured: dict[str, Any]) -> list[str]:
         for row in others
     ]
     return [*_rows(matrix), "", *_rows(listed), "", *_notes(measured)]
-
-
-def soak(measured: dict[str, Any]) -> list[str]:
-    return [*_rows(measured["rows"]), "", *_notes(measured)]
 
 
 def _rows(records: Sequence[dict[str, Any]]) -> list[str]:

@@ -1,4 +1,4 @@
-"""The figures of docs/reliability.md: `python -m tests.reliability kills|mutations|soak --json results/bench`."""
+"""The figures of docs/reliability.md: `python -m tests.reliability kills --json results/bench`, and three more."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import torch
 from tests.reliability.kills import kills
 from tests.reliability.mutations import measure_mutations
 from tests.reliability.soak import soak
+from tests.reliability.sweeps import sweeps
 
 from pamd.errors import PamdError
 from pamd.measure import measured_text, write_measured
@@ -18,20 +19,23 @@ from pamd.training.process import keep_freed_memory
 
 
 def main(words: Sequence[str] | None = None) -> int:
-    """Run one of the three, print its table, and write it to `--json`. Return the exit code."""
+    """Run one of them, print its table, and write it to `--json`. Return the exit code."""
     parser = argparse.ArgumentParser("python -m tests.reliability", description=__doc__)
-    parser.add_argument("name", choices=("kills", "mutations", "soak"))
-    parser.add_argument("--json", type=Path, metavar="DIR", help="directory of the results; kills continues from them")
+    parser.add_argument("name", choices=("kills", "mutations", "soak", "sweeps"))
+    parser.add_argument("--json", type=Path, metavar="DIR", help="directory of the results; storms continue")
     parser.add_argument("--most-runs", type=_positive, default=1_000_000, help="stop kills after this many runs")
-    parser.add_argument("--minutes", type=_positive, default=40.0, help="stop kills after this many minutes")
-    parser.add_argument("--interruptions", type=_positive, default=1_000, help="stop kills after this many")
+    parser.add_argument("--minutes", type=_positive, default=40.0, help="stop a storm after this many minutes")
+    parser.add_argument("--interruptions", type=_positive, default=1_000, help="stop a storm after this many")
     parser.add_argument("--decisions", type=int, default=20_000, help="budget of the run of soak")
+    parser.add_argument("--backends", nargs="+", default=["local", "ray"], help="backends of sweeps")
     arguments = parser.parse_args(words)
     torch.set_num_threads(1)  # A pool of threads does not survive a fork.
     keep_freed_memory()
     try:
         if arguments.name == "kills":
             table = kills(arguments.json, arguments.most_runs, arguments.minutes, arguments.interruptions)
+        elif arguments.name == "sweeps":
+            table = sweeps(arguments.json, arguments.backends, arguments.minutes, arguments.interruptions)
         elif arguments.name == "mutations":
             table = measure_mutations()
         else:

@@ -23,7 +23,7 @@ from pamd.errors import RunError
 from pamd.runs.checkpoints import list_checkpoints
 from pamd.table import Table
 
-__all__ = ["KINDS", "Kind", "kills"]
+__all__ = ["KINDS", "Kind", "append_row", "kills", "read_rows", "total_interruptions"]
 
 Kind = Literal["SIGKILL", "SIGTERM", "SIGINT twice", "STOP/CONT", "fsync", "rename", "full disk"]
 
@@ -153,18 +153,18 @@ def kills(directory: Path | None, most_runs: int, minutes: float, interruptions:
     """
     warm_up()
     log = None if directory is None else directory / "kills.jsonl"
-    rows = _read(log)
+    rows = read_rows(log)
     deadline = time.monotonic() + 60 * minutes
     references: dict[Scenario, Reference] = {}
     storm = Path(tempfile.mkdtemp(prefix="pamd-kills-"))
-    while len(rows) < most_runs and time.monotonic() < deadline and _total(rows) < interruptions:
+    while len(rows) < most_runs and time.monotonic() < deadline and total_interruptions(rows) < interruptions:
         number = next(n for n in itertools.count() if all(row["run"] != n for row in rows))
         scenario = SCENARIOS[number % len(SCENARIOS)]
         if scenario not in references:
             references[scenario] = _reference(scenario, storm / "reference")
         row = _storm(number, scenario, references[scenario], storm / f"{number}", deadline)
         rows.append(row)
-        _append(log, row)
+        append_row(log, row)
     if not any(storm.iterdir()):
         storm.rmdir()
     return _table(rows, storm)
@@ -231,18 +231,21 @@ def _newest(runs: Path) -> int:
     return int(checkpoints[0].name) if checkpoints else 0
 
 
-def _read(log: Path | None) -> list[dict[str, Any]]:
+def read_rows(log: Path | None) -> list[dict[str, Any]]:
+    """Read the rows of an earlier storm; empty if there is none."""
     return [] if log is None or not log.exists() else [json.loads(line) for line in log.read_text().splitlines()]
 
 
-def _append(log: Path | None, row: dict[str, Any]) -> None:
+def append_row(log: Path | None, row: dict[str, Any]) -> None:
+    """Add the row of a run to the log."""
     if log is not None:
         log.parent.mkdir(parents=True, exist_ok=True)
         with open(log, "a", encoding="utf-8") as file:
             file.write(json.dumps(row) + "\n")
 
 
-def _total(rows: list[dict[str, Any]]) -> int:
+def total_interruptions(rows: list[dict[str, Any]]) -> int:
+    """Return the number of interruptions in all rows."""
     return sum(sum(row["interruptions"].values()) for row in rows)
 
 

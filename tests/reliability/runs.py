@@ -19,14 +19,14 @@ from pamd.methods import method
 from pamd.replay.files import Manifest
 from pamd.training import checkpoint
 
-__all__ = ["CHECKPOINT_EVERY", "DECISIONS", "SCENARIOS", "Scenario", "differing", "only_run", "products"]
+__all__ = ["CHECKPOINT_EVERY", "DECISIONS", "SCENARIOS", "SIZES", "Scenario", "differing", "only_run", "products"]
 
 DECISIONS = 120
 CHECKPOINT_EVERY = 4
 CAPACITY = 45
 """The replay capacity, less than half of the frames of a run, so that frames are overwritten."""
 
-_SIZES = (
+SIZES = (
     "learner.batch=8",
     "learner.random_decisions=16",
     "learner.hidden=16",
@@ -75,7 +75,7 @@ class Scenario:
         }
         words = [str(word) for pair in options.items() for word in pair]
         transition = method(split_name(self.method)[1]).term("transition")
-        sizes = (*_SIZES, *(() if transition is None else ("method.transition.members=2",)))
+        sizes = (*SIZES, *(() if transition is None else ("method.transition.members=2",)))
         return ["train", self.task, *words, *([] if self.mirror else ["--no-tensorboard"]), "--set", *sizes]
 
 

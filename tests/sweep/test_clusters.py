@@ -18,6 +18,7 @@ from tests.training.runs import products
 from pamd.cli.main import main
 from pamd.errors import ConfigError, ResourceError, RunInterrupted, install_command
 from pamd.sweep import BACKENDS, Resources, Sweep, Tracked
+from pamd.sweep.backends import slurm
 from pamd.training import train
 
 SMALL = ["sweep", "--tasks", "toy", "--methods", "sac", "--scale", "smoke", "--decisions", "60"]
@@ -123,10 +124,11 @@ def test_a_run_whose_node_is_lost_goes_on_at_another(tmp_path: Path) -> None:
         def lose_its_node(runs: Sequence[Tracked]) -> None:
             if lost or not any((job.path / "checkpoints").glob("0*")):
                 return
-            pid = json.loads((job.path / "status.json").read_text())["pid"]
-            parent = int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
-            (node,) = (n for n in nodes if n.all_processes["raylet"][0].process.pid == parent)
-            lost.append(parent)
+            raylet = json.loads((job.path / "status.json").read_text())["pid"]
+            for _ in range(3):  # Its parents are the supervisor, the process of the task, and the node.
+                raylet = int(Path(f"/proc/{raylet}/stat").read_text().rpartition(")")[2].split()[1])
+            (node,) = (n for n in nodes if n.all_processes["raylet"][0].process.pid == raylet)
+            lost.append(raylet)
             cluster.remove_node(node, allow_graceful=False)
 
         resources = Resources(workers=1, threads=1, address=cluster.address)
@@ -184,3 +186,55 @@ def test_ctrl_c_leaves_runs_that_the_same_sweep_finishes(
     (run,) = Sweep([job], lambda: BACKENDS.get(backend)(resources), Eyes()).run()
     assert (run.state, run.skipped) == ("finished", False), run.error
     assert products(job.path) == products(train(job.config, tmp_path / "straight"))
+
+
+SWEEP = """
+import sys
+from pamd.cli.main import main
+from pamd.sweep import BACKENDS
+BACKENDS.get("slurm").cluster = "local"
+sys.exit(main(sys.argv[1:]))
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGKILL])
+@pytest.mark.parametrize(("backend", "module"), [("local", "json"), ("ray", "ray"), ("slurm", "submitit")])
+def test_every_backend_ends_its_runs_with_a_checkpoint(
+    backend: str, module: str, number: signal.Signals, tmp_path: Path
+) -> None:
+    pytest.importorskip(module)
+    words = [*SMALL[:-1], "9000", "--seeds", "0", "1", "--workers", "2", "--backend", backend]
+    words += ["--set", "checkpoint_every=9000", "env.time_limit=9", "--runs", str(tmp_path)]
+    driver = subprocess.Popen([sys.executable, "-c", SWEEP, *words], stderr=subprocess.PIPE, text=True)
+    while len(list(tmp_path.glob("*/train.jsonl"))) < 2:
+        assert driver.poll() is None, driver.communicate()
+        time.sleep(0.1)
+    pids = [json.loads(file.read_text())["pid"] for file in tmp_path.glob("*/status.json")]
+    time.sleep(1)
+    driver.send_signal(number)
+    _, said = driver.communicate(timeout=120)
+    ended = time.monotonic()
+    assert driver.returncode == (-signal.SIGKILL if number == signal.SIGKILL else 130), said
+    assert "Traceback" not in said
+    assert "*** SIG" not in said
+    while any(Path(f"/proc/{pid}").exists() for pid in pids):
+        time.sleep(0.1)
+        assert time.monotonic() - ended < 30  # Ten seconds on a machine that is not busy.
+    for run in tmp_path.glob("toy_*"):
+        status = json.loads((run / "status.json").read_text())
+        assert status["state"] == "interrupted"
+        assert [int(path.name) for path in (run / "checkpoints").iterdir()] == [status["decisions"]]
+
+
+def test_a_job_stops_when_the_heartbeat_of_its_sweep_stops(tmp_path: Path) -> None:
+    heartbeat = tmp_path / "heartbeat"
+    alive = slurm._beats(heartbeat)
+    for beat in range(30):
+        heartbeat.write_text(str(beat))
+        assert alive()
+    assert [alive() for _ in range(slurm._MISSED)] == [True] * (slurm._MISSED - 1) + [False]
+    missing = slurm._beats(tmp_path / "missing")
+    assert [missing() for _ in range(slurm._MISSED)][-1] is False
+    unreadable = slurm._beats(tmp_path)  # A directory: the storage fails, not the sweep.
+    assert all(unreadable() for _ in range(2 * slurm._MISSED))
