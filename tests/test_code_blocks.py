@@ -23,7 +23,7 @@ ROOT = Path(__file__).parents[1]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 BLOCK = re.compile(r"^(<!-- not run: (?P<reason>[^\n]+) -->\n)?```(?P<language>\w*)\n(?P<code>.*?)^```", re.M | re.S)
 LANGUAGES = {"python", "sh", "text", "toml"}
-HEAVY = {"README.md", "sb3.md", "torchrl.md", "tianshou.md", "metric-learning.md", "distractors.md"}
+HEAVY = {"README.md", "sb3.md", "torchrl.md", "tianshou.md", "metric-learning.md", "distractors.md", "optuna.md"}
 """Pages that import other libraries or decode videos; `make test-slow` runs them."""
 
 
@@ -68,7 +68,7 @@ def registries() -> Iterator[None]:
 @pytest.mark.usefixtures("registries")
 def test_python_blocks_run_from_top_to_bottom(page: Path, tmp_path: Path) -> None:
     names: dict[str, Any] = {"__name__": "page"}
-    for library in ("stable_baselines3", "torchrl", "tianshou", "pytorch_metric_learning"):
+    for library in ("stable_baselines3", "torchrl", "tianshou", "pytorch_metric_learning", "optuna"):
         if f"from {library}" in page.read_text() or f"import {library}" in page.read_text():
             pytest.importorskip(library)
     with contextlib.chdir(tmp_path):

@@ -7,10 +7,12 @@ from typing import Any, ClassVar, Literal
 
 import pytest
 
+from pamd.configuration import configure
 from pamd.errors import ConfigError, UnknownNameError
 from pamd.registry import Registry
 from pamd.schema import RENAMED, Count, NonNegative, Part, build, record, to_tree
 from pamd.settings import override, rename_old_keys
+from pamd.training import Runtime, run_name
 
 SHAPES: Registry[Any] = Registry("shape", "pamd.operators")
 TERMS: Registry[Any] = Registry("term", "pamd.operators")
@@ -258,3 +260,26 @@ def test_a_damaged_file_is_a_config_error(recipe: Any) -> None:
 
     with pytest.raises(ConfigError):
         read()
+
+
+@pytest.mark.parametrize(
+    ("settings", "label"),
+    [
+        (["method.metric.distance.name=l2"], "dbc-det (distance=l2)"),
+        (["method.metric.operator.name=independent"], "dbc-det (operator=independent)"),
+        (["method.reward=null"], "dbc-det (without reward)"),
+        (["method.latent_dim=20", "learner.batch=16"], "dbc-det"),
+        ([], "dbc-det"),
+    ],
+)
+def test_a_method_with_other_parts_is_not_shown_by_its_name_alone(settings: list[str], label: str) -> None:
+    config = configure("toy", "dbc-det", scale="smoke", settings=settings)
+    assert config.label == label
+    # Neither the label nor the name changes the identity of a run.
+    assert run_name(config).startswith("toy_dbc-det_s0_")
+    assert run_name(config) == run_name(dataclasses.replace(config, runtime=Runtime(label="mine")))
+
+
+def test_a_label_of_ones_own_stays() -> None:
+    settings = ["method.metric.distance.name=l2"]
+    assert configure("toy", "dbc-det", scale="smoke", settings=settings, runtime=Runtime(label="mine")).label == "mine"

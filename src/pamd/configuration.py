@@ -31,7 +31,7 @@ from pamd.methods.pipelines import LIST_METHODS, STEP_OFFSET, Side
 from pamd.replay import ReplayConfig
 from pamd.replay.layout import StorageChoice
 from pamd.scales import SCALES
-from pamd.schema import Default, build, record, to_tree
+from pamd.schema import Default, build, flatten, record, to_tree
 from pamd.settings import apply_settings
 from pamd.training.config import EvaluateUnit, Runtime, TrainConfig
 
@@ -178,7 +178,38 @@ def configure(
         if key in _BY_OPTION:
             raise ConfigError(f"--set {key} would change only the name; use --{_BY_OPTION[key]}")
     apply_settings(TrainConfig, tree, settings)
-    return build(TrainConfig, tree, "the config")
+    return name_changes(build(TrainConfig, tree, "the config"))
+
+
+def name_changes(config: TrainConfig) -> TrainConfig:
+    """Label a config whose method does not have the parts of its name: "dbc-det (distance=l2)".
+
+    The name itself stays, because it is part of the run's identity.
+    """
+    changes = [] if config.runtime.label else _changed_parts(config.method)
+    if not changes:
+        return config
+    label = f"{config.label} ({', '.join(changes)})"
+    return dataclasses.replace(config, runtime=dataclasses.replace(config.runtime, label=label))
+
+
+def _changed_parts(method: methods.Method) -> list[str]:
+    """Return the terms and parts that differ from those of the method with this name; [] if the name is its own."""
+    try:
+        named = methods.method(method.name, method.fidelity)
+    except UnknownNameError:
+        return []
+    before, after = ({part.name: part for part in one.terms} for one in (named, method))
+    parts, named_parts = (flatten(to_tree(one)) for one in (method, named))
+    return [
+        *(f"with {name}" for name in after if name not in before),
+        *(f"without {name}" for name in before if name not in after),
+        *(
+            f"{key.split('.')[-2]}={value}"
+            for key, value in parts.items()
+            if key.endswith(".name") and key in named_parts and named_parts[key] != value
+        ),
+    ]
 
 
 def split_name(name: str, learner: str | None = None) -> tuple[str, str]:

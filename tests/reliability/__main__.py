@@ -27,7 +27,8 @@ def main(words: Sequence[str] | None = None) -> int:
     parser.add_argument("--minutes", type=_positive, default=40.0, help="stop a storm after this many minutes")
     parser.add_argument("--interruptions", type=_positive, default=1_000, help="stop a storm after this many")
     parser.add_argument("--decisions", type=int, default=20_000, help="budget of the run of soak")
-    parser.add_argument("--backends", nargs="+", default=["local", "ray"], help="backends of sweeps")
+    parser.add_argument("--backends", nargs="+", default=["local", "ray", "ray cluster"], help="backends of sweeps")
+    parser.add_argument("--first", type=int, default=0, help="number of the first sweep; storms at a time need several")
     arguments = parser.parse_args(words)
     torch.set_num_threads(1)  # A pool of threads does not survive a fork.
     keep_freed_memory()
@@ -35,7 +36,9 @@ def main(words: Sequence[str] | None = None) -> int:
         if arguments.name == "kills":
             table = kills(arguments.json, arguments.most_runs, arguments.minutes, arguments.interruptions)
         elif arguments.name == "sweeps":
-            table = sweeps(arguments.json, arguments.backends, arguments.minutes, arguments.interruptions)
+            table = sweeps(
+                arguments.json, arguments.backends, arguments.minutes, arguments.interruptions, arguments.first
+            )
         elif arguments.name == "mutations":
             table = measure_mutations()
         else:

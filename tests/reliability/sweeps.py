@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import itertools
 import json
 import os
@@ -12,7 +13,8 @@ import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -23,7 +25,6 @@ from tests.reliability.runs import SIZES, differing, products
 
 from pamd.errors import RunError
 from pamd.runs.checkpoints import list_checkpoints
-from pamd.runs.status import Status, read_status
 from pamd.table import Table
 
 __all__ = ["Kind", "sweeps"]
@@ -36,8 +37,10 @@ _LOCAL: tuple[Kind, ...] = (
     *("driver SIGKILL", "driver SIGTERM", "driver SIGINT", "driver SIGHUP"),
     *("worker SIGKILL", "worker SIGKILL", "worker SIGTERM", "worker SIGTERM"),
 )
-KINDS = {"local": _LOCAL, "ray": (*_LOCAL, "Ray process SIGKILL", "Ray process SIGKILL")}
-"""The interruptions of a backend. Those of workers come twice, because a driver's costs a new start of everything."""
+_RAY: tuple[Kind, ...] = (*_LOCAL, "Ray process SIGKILL", "Ray process SIGKILL")
+KINDS = {"local": _LOCAL, "ray": _RAY, "ray cluster": _RAY}
+"""The interruptions of a backend. A sweep on "ray" starts Ray itself; a "ray cluster" is there before and after it.
+Those of workers come twice, because a driver's costs a new start of everything."""
 
 SEEDS, DECISIONS, CHECKPOINT_EVERY = (0, 1), 400, 20
 _MOST = 8
@@ -47,33 +50,54 @@ _HANGS = 900.0
 _DUMPS = ("Traceback (most recent call last)", "*** SIG", "Fatal Python error", "stack trace")
 
 
-def sweeps(directory: Path | None, backends: Sequence[str], minutes: float, interruptions: int) -> Table:
-    """Interrupt sweeps until `minutes` or `interruptions` is reached. Results are added to sweeps.jsonl."""
+def sweeps(
+    directory: Path | None, backends: Sequence[str], minutes: float, interruptions: int, first: int = 0
+) -> Table:
+    """Interrupt sweeps until `minutes` or `interruptions` is reached. Rows are added to sweeps.jsonl.
+
+    Storms at the same time need directories of their own and different numbers of their `first` sweep.
+    """
     log = None if directory is None else directory / "sweeps.jsonl"
     rows = read_rows(log)
     deadline = time.monotonic() + 60 * minutes
     storm = Path(tempfile.mkdtemp(prefix="pamd-sweeps-"))
-    expected = None
-    while time.monotonic() < deadline and total_interruptions(rows) < interruptions:
-        number = next(n for n in itertools.count() if all(row["run"] != n for row in rows) and _backend(n) in backends)
-        expected = expected or _reference(storm / "reference")
-        row = _Storm(number, storm / f"{number}").run(expected, deadline)
-        rows.append(row)
-        append_row(log, row)
+    expected = _reference(storm / "reference")
+    with _cluster(backends) as address:
+        while time.monotonic() < deadline and total_interruptions(rows) < interruptions:
+            made = {row["run"] for row in rows}
+            number = next(n for n in itertools.count(first) if n not in made and _backend(n) in backends)
+            row = _Storm(number, storm / f"{number}", address).run(expected, deadline)
+            rows.append(row)
+            append_row(log, row)
     if not any(storm.iterdir()):
         storm.rmdir()
     return _table(rows, storm)
 
 
 def _backend(number: int) -> str:
-    return ("local", "ray")[number % 2]
+    return tuple(KINDS)[number % len(KINDS)]
 
 
-def _words(backend: str, runs: Path) -> list[str]:
+@contextmanager
+def _cluster(backends: Sequence[str]) -> Iterator[str]:
+    """Start a Ray cluster of one node if it is needed, and return its address."""
+    if "ray cluster" not in backends:
+        yield ""
+        return
+    cluster_utils: Any = importlib.import_module("ray.cluster_utils")
+    cluster = cluster_utils.Cluster(initialize_head=True, head_node_args={"num_cpus": 4, "include_dashboard": False})
+    try:
+        yield str(cluster.address)
+    finally:
+        cluster.shutdown()
+
+
+def _words(backend: str, runs: Path, address: str = "") -> list[str]:
     """Return a command that trains two small runs. It says nothing about threads: both backends have one rule."""
     options = {"--tasks": "toy", "--methods": "simsr+pamd", "--scale": "smoke", "--decisions": DECISIONS}
     options |= {"--checkpoint-every": CHECKPOINT_EVERY, "--evaluate-every": 100, "--log-every": 20, "--capacity": 150}
-    options |= {"--device": "cpu", "--retries": 1000, "--workers": 2, "--backend": backend, "--runs": runs}
+    options |= {"--device": "cpu", "--retries": 1000, "--workers": 2, "--backend": backend.split()[0], "--runs": runs}
+    options |= {"--address": address} if backend == "ray cluster" else {}
     words = [str(word) for pair in options.items() for word in pair]
     seeds = [str(seed) for seed in SEEDS]
     return [sys.executable, "-m", "pamd", "sweep", *words, "--seeds", *seeds, "--set", *SIZES, "env.time_limit=40"]
@@ -84,9 +108,17 @@ def _reference(runs: Path) -> dict[str, dict[str, bytes]]:
     done = subprocess.run(_words("local", runs), capture_output=True, text=True, check=False)
     if done.returncode:
         raise RunError(f"sweeps: the sweep failed without an interruption: {done.stderr}")
-    made = {run.name: products(run) for run in runs.glob("toy_*")}
+    made = {run.name: _products(run) for run in runs.glob("toy_*")}
     shutil.rmtree(runs)
     return made
+
+
+def _products(run: Path) -> dict[str, bytes]:
+    """Return what must not depend on interruptions. The share of the memory of the machine does."""
+    made = products(run)
+    config = json.loads(made["config.json"])
+    config["runtime"].pop("memory", None)
+    return made | {"config.json": json.dumps(config).encode()}
 
 
 @dataclass
@@ -95,6 +127,7 @@ class _Storm:
 
     number: int
     runs: Path
+    address: str
 
     def __post_init__(self) -> None:
         self.runs.mkdir()
@@ -106,6 +139,8 @@ class _Storm:
         self.lost = 0
         """Decisions of runs that trained when their driver was interrupted, and that no checkpoint holds."""
         self.lives = 0
+        self.trained: dict[Path, int] = {}
+        """The runs that trained at the last interruption, and their processes."""
 
     def run(self, expected: dict[str, dict[str, bytes]], deadline: float) -> dict[str, Any]:
         code: int | None = None
@@ -114,7 +149,7 @@ class _Storm:
             code = self._live(quiet=self.came.total() >= _MOST or time.monotonic() > deadline)
         compared, different = 0, Counter[str]()
         for name, wanted in expected.items() if not self.problems else ():
-            different.update(differing(wanted, products(self.runs / name)))
+            different.update(differing(wanted, _products(self.runs / name)))
             compared += sum(map(len, wanted.values()))
         if not self.problems and not different:
             shutil.rmtree(self.runs)
@@ -126,7 +161,9 @@ class _Storm:
         """Start the sweep, interrupt its workers and then itself, and return its exit code."""
         output = self.runs / "output"
         with output.open("w") as file:
-            driver = subprocess.Popen(_words(self.backend, self.runs), stderr=file, stdout=file, start_new_session=True)
+            driver = subprocess.Popen(
+                _words(self.backend, self.runs, self.address), stderr=file, stdout=file, start_new_session=True
+            )
         kind: Kind | None = None
         while not quiet and self.came.total() < _MOST and driver.poll() is None:
             kind = KINDS[self.backend][self.rng.integers(len(KINDS[self.backend]))]
@@ -144,6 +181,8 @@ class _Storm:
         if kind is not None:
             self._look_after(code)
         said = output.read_text(errors="replace")
+        if code == 2 and "Ray could not start" in said and kind is None:
+            return code  # The machine is too busy for Ray, which waits for 30 seconds.
         if any(dump in said for dump in _DUMPS) or code not in _codes(kind):
             self.problems.append(f"exit code {code} after {kind or 'the end'}: {said[-3000:]}")
         return code
@@ -156,10 +195,10 @@ class _Storm:
                 return False
             time.sleep(0.02)
         time.sleep(self.rng.uniform(0.0, 0.5))
-        active, name = self._active(), kind.split()[-1]
-        if driver.poll() is not None or not active:
+        self.trained, name = self._active(), kind.split()[-1]
+        if driver.poll() is not None or not self.trained:
             return False
-        pid = driver.pid if kind.startswith("driver") else int(self.rng.choice(list(active.values())))
+        pid = driver.pid if kind.startswith("driver") else int(self.rng.choice(list(self.trained.values())))
         try:
             if kind.startswith("Ray"):  # The worker's parent is its supervisor, whose parent is a process of Ray.
                 pid = _parent(_parent(pid))
@@ -179,26 +218,23 @@ class _Storm:
                 return
             time.sleep(0.02)
         self.seconds.append(round(time.monotonic() - began, 2))
-        for run, status in self._statuses().items():
-            saved = [int(path.name) for path in list_checkpoints(run / "checkpoints")]
-            self.lost += max(0, (status.decisions or 0) - max(saved, default=0))
-            if status.state == "running":
-                self.problems.append(f"{run.name} ended without a checkpoint at {status.decisions} decisions")
+        statuses = self._statuses()
+        for run, pid in self.trained.items():
+            status, saved = statuses[run], [int(path.name) for path in list_checkpoints(run / "checkpoints")]
+            self.lost += max(0, status["decisions"] - max(saved, default=0))
+            if status["pid"] == pid and status["state"] == "running":
+                self.problems.append(f"{run.name} ended without a checkpoint at {status['decisions']} decisions")
 
-    def _statuses(self) -> dict[Path, Status]:
-        return {file.parent: read_status(file.parent) for file in self.runs.glob("*/status.json")}
+    def _statuses(self) -> dict[Path, dict[str, Any]]:
+        return {file.parent: json.loads(file.read_text()) for file in self.runs.glob("*/status.json")}
 
     def _decisions(self) -> int:
-        return sum(status.decisions or 0 for status in self._statuses().values())
+        return sum(status["decisions"] for status in self._statuses().values())
 
     def _active(self) -> dict[Path, int]:
         """Return the processes of the runs that train now."""
-        pids = {}
-        for run, status in self._statuses().items():
-            pid = json.loads((run / "status.json").read_text())["pid"]
-            if status.state == "running" and Path(f"/proc/{pid}").exists():
-                pids[run] = pid
-        return pids
+        pids = {run: status["pid"] for run, status in self._statuses().items() if status["state"] == "running"}
+        return {run: pid for run, pid in pids.items() if _lives(pid)}
 
 
 def _codes(kind: Kind | None) -> tuple[int, ...]:
@@ -208,7 +244,19 @@ def _codes(kind: Kind | None) -> tuple[int, ...]:
 
 
 def _parent(pid: int) -> int:
-    return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
+    return int(_stat(pid)[1])
+
+
+def _lives(pid: int) -> bool:
+    try:
+        return _stat(pid)[0] not in "ZX"  # A process that was killed and that its parent has not noticed yet.
+    except (FileNotFoundError, ProcessLookupError):
+        return False
+
+
+def _stat(pid: int) -> list[str]:
+    """Return the fields of /proc/PID/stat after the name: the state, the parent, and so on."""
+    return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
 
 
 def _table(rows: list[dict[str, Any]], kept: Path) -> Table:

@@ -60,7 +60,7 @@ def test_budgets_tasks_scales_and_backgrounds_get_rows_of_their_own(
         ),
         (
             {"learner__options__batch": 128},
-            ["dbc-det (learner.options.batch=128)", "dbc-det (learner.options.batch=48)"],
+            ["dbc-det (learner.batch=128)", "dbc-det (learner.batch=48)"],
         ),
         ({"learner__name": "drqv2"}, ["dbc-det", "drqv2:dbc-det"]),
         ({"encoder__name": "mlp"}, ["dbc-det (encoder.name=conv)", "dbc-det (encoder.name=mlp)"]),
@@ -93,7 +93,52 @@ def test_many_differences_still_give_two_labels(tmp_path: Path) -> None:
     write_run(tmp_path, seed=0)
     labels = {column.label for column in compared(tmp_path).columns}
     assert len(labels) == 3
-    assert all("more: variant" in label for label in labels)
+    assert all("and 1 more)" in label for label in labels)
+    assert not any("variant" in label for label in labels)
+
+
+def test_a_label_shows_the_field_that_differs_however_late_it_comes(tmp_path: Path) -> None:
+    many = {f"learner__options__{key}": 7 for key in ("hidden", "batch", "actor_every", "targets_every")}
+    write_run(tmp_path, seed=0)
+    write_run(tmp_path, seed=0, **many)
+    write_run(tmp_path, seed=0, **many, schedule="sequential")
+    labels = {column.label for column in compared(tmp_path).columns}
+    assert sum("schedule=sequential" in label for label in labels) == 1
+    assert sum("schedule=joint" in label for label in labels) == 2
+
+
+def test_a_changed_part_comes_first_and_without_its_options(tmp_path: Path) -> None:
+    write_run(tmp_path, seed=0)
+    write_run(tmp_path, seed=0, learner__options__hidden=7, encoder={"name": "mlp", "options": {"a": 1, "b": 2}})
+    assert [column.label for column in compared(tmp_path).columns] == [
+        "dbc-det (encoder.name=conv, learner.hidden=256)",
+        "dbc-det (encoder.name=mlp, learner.hidden=7)",
+    ]
+
+
+def test_the_options_of_a_changed_part_are_shown_if_they_are_needed(tmp_path: Path) -> None:
+    for seed, options in enumerate(({"a": 1}, {"a": 2})):
+        write_run(tmp_path, seed=seed, encoder={"name": "mlp", "options": options})
+    write_run(tmp_path, seed=2)
+    labels = [column.label for column in compared(tmp_path).columns]
+    assert labels[1:] == ["dbc-det (encoder.name=mlp, encoder.a=1)", "dbc-det (encoder.name=mlp, encoder.a=2)"]
+
+
+def test_runs_have_the_label_that_they_were_given(tmp_path: Path) -> None:
+    write_run(tmp_path, seed=0, runtime__label="mine")
+    write_run(tmp_path, seed=1)  # the same computation, started without the label
+    write_run(tmp_path, seed=0, learner__options__batch=7, runtime__label="other")
+    found = compared(tmp_path)
+    assert [column.label for column in found.columns] == ["mine", "other"]
+    assert {column.method for column in found.columns} == {"dbc-det"}
+    assert [len(cell.runs) for cell in found.rows] == [2, 1]
+
+
+def test_one_label_for_two_computations_shows_what_differs(tmp_path: Path) -> None:
+    write_run(tmp_path, seed=0, runtime__label="mine")
+    write_run(tmp_path, seed=0, learner__options__batch=7, runtime__label="mine")
+    labels = [column.label for column in compared(tmp_path).columns]
+    assert labels == ["mine (learner.batch=48)", "mine (learner.batch=7)"]
 
 
 def test_a_column_named_by_hand_must_not_mix(tmp_path: Path) -> None:

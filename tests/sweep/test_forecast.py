@@ -9,12 +9,12 @@ import pytest
 from tests.sweep.sweeps import toys
 
 from pamd.cli.main import main
-from pamd.cli.sweep import Execution, plan_jobs
+from pamd.cli.sweep import Execution, _combinations, plan_jobs
 from pamd.configuration import configure
 from pamd.replay import forecast
 from pamd.sweep import BACKENDS, Resources, plan
 from pamd.sweep.forecast import ACTIONS, PROCESS, RATES
-from pamd.training.config import config_text
+from pamd.training.config import Runtime, config_text, run_name
 from pamd.training.session import replay_plan
 
 PAPER = [("simsr+pamd", configure("cheetah_run", "simsr+pamd", seed=seed, storage="memory")) for seed in range(3)]
@@ -98,3 +98,36 @@ def test_what_is_asked_for_twice_is_planned_once(tmp_path: Path, capsys: pytest.
     said = capsys.readouterr().err
     assert "1 run, 0 of them finished" in said
     assert "1 at a time" in said
+
+
+def test_vary_plans_every_combination(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    words = ["sweep", "--tasks", "toy", "--methods", "simsr+pamd", "--scale", "smoke", "--seeds", "0", "1", "--plan"]
+    words += ["--vary", "method.latent_dim=20,50,100", "--vary", "learner.hidden=16,32", "--runs", str(tmp_path)]
+    assert main(words) == 0
+    said = capsys.readouterr().err
+    assert "12 runs, 0 of them finished" in said
+    assert "simsr+pamd (method.latent_dim=20, learner.hidden=16)" in said
+    assert "simsr+pamd (method.latent_dim=100, learner.hidden=32)" in said
+
+
+def test_values_of_vary_may_be_json() -> None:
+    assert _combinations(['a.b=[1,2],"x,y",null', "c=1"]) == [
+        ("a.b=[1,2]", "c=1"),
+        ('a.b="x,y"', "c=1"),
+        ("a.b=null", "c=1"),
+    ]
+    assert _combinations([]) == [()]
+
+
+@pytest.mark.parametrize("words", ["method.latent_dim", "=1,2", "method.latent_dim=", "method.latent_dim=20,,50"])
+def test_vary_that_is_none_is_refused(words: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["sweep", "--tasks", "toy", "--methods", "sac", "--vary", words, "--runs", str(tmp_path / "no")]) == 2
+    assert "--vary takes KEY=A,B,C" in capsys.readouterr().err
+
+
+def test_a_sweep_labels_its_runs_and_keeps_their_names(tmp_path: Path) -> None:
+    plain = configure("toy", "sac", scale="smoke")
+    labeled = configure("toy", "sac", scale="smoke", runtime=Runtime(label="mine"))
+    (job,), _ = plan_jobs([("sac", labeled)], tmp_path, Execution())
+    assert job.config.runtime.label == "mine"
+    assert job.name == run_name(plain)

@@ -148,10 +148,13 @@ class Ears:
         self.heard.append(message)
 
 
-def test_a_lost_terminal_writes_a_checkpoint_even_if_it_says_so_twice(tmp_path: Path) -> None:
+@pytest.mark.parametrize("number", [signal.SIGHUP, signal.SIGTERM])
+def test_a_lost_terminal_or_a_shutdown_writes_a_checkpoint_even_if_it_says_so_twice(
+    tmp_path: Path, number: signal.Signals
+) -> None:
     config = toy("sac", checkpoint_every=50)
     with pytest.raises(RunInterrupted, match="stopped at decision 27"):
-        train(config, tmp_path, Ears(27, [signal.SIGHUP, signal.SIGHUP]))
+        train(config, tmp_path, Ears(27, [number, number]))
     run = only(tmp_path)
     assert [path.name for path in (run / "checkpoints").iterdir()] == ["000000027"]
     assert products(resume(run)) == undisturbed(config)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+import re
 import time
 from collections import Counter
 from collections.abc import Sequence
@@ -16,7 +18,7 @@ from rich.text import Text
 
 from pamd.atomic_io import check_directory
 from pamd.cli.console import error_console, print_text
-from pamd.cli.parser import Without
+from pamd.cli.parser import Metavar, Without
 from pamd.cli.train import RUN_GROUPS, Settings
 from pamd.configuration import RunOptions, configure
 from pamd.envs import EnvConfig
@@ -58,7 +60,7 @@ class Execution:
 
 GROUPS = {
     "sweep": {
-        "runs": ("tasks", "methods", "seeds", "scale", "decisions", "runs", "set_", "plan"),
+        "runs": ("tasks", "methods", "seeds", "vary", "scale", "decisions", "runs", "label", "set_", "plan"),
         **RUN_GROUPS,
     }
 }
@@ -69,8 +71,10 @@ def sweep(
     methods: tuple[str, ...],
     seeds: tuple[int, ...] = (0,),
     options: Annotated[RunOptions, Without(("method", "seed"))] = RunOptions(),  # noqa: B008
+    vary: Annotated[tuple[str, ...], Metavar("KEY=A,B,C")] = (),
     set_: Settings = (),
     runs: Path = Path("runs"),
+    label: str | None = None,
     plan: bool = False,
     execution: Execution = Execution(),  # noqa: B008
 ) -> int:
@@ -80,18 +84,20 @@ def sweep(
         tasks: tasks; see `pamd list tasks`
         methods: methods; see `pamd list methods`
         seeds: one run per seed
+        vary: values of a field of the configs, e.g. method.latent_dim=20,50,100; several give all combinations
         set_: any field of the configs, e.g. method.metric.pairing=all
         runs: parent directory of the runs; ray and slurm require storage that all machines share
+        label: name of new runs in tables and reports (default: the method and the parts of it that --set changed)
         plan: only print the runs and a forecast of time, memory and disk
     """
     if not (tasks and methods and seeds):
         raise ConfigError("sweep: --tasks, --methods and --seeds must each have at least one value")
-    labeled = [
-        (method, configure(task, method, seed=seed, settings=set_, **options.given))
-        for seed in seeds
-        for task in tasks
-        for method in methods
-    ]
+    labeled = []
+    for seed, task, method, variant in itertools.product(seeds, tasks, methods, _combinations(vary)):
+        name = None if label is None else label if len(methods) == 1 else f"{label} {method}"
+        settings, runtime = (*set_, *variant), Runtime(label=name)
+        made = configure(task, method, seed=seed, settings=settings, runtime=runtime, **options.given)
+        labeled.append((f"{made.label} ({', '.join(variant)})" if variant else made.label, made))
     for task in tasks:
         # Only the simulator knows all task names. A misspelled name must fail before the first run starts.
         make_task(EnvConfig(task)).close()
@@ -100,6 +106,18 @@ def sweep(
     if plan:
         return 0
     return print_summary(run_jobs(planned, execution, forecast))
+
+
+def _combinations(vary: Sequence[str]) -> list[tuple[str, ...]]:
+    """Return all combinations of the values in "KEY=A,B,C", as settings KEY=A. Commas in JSON do not separate."""
+    choices = []
+    for words in vary:
+        key, equals, text = words.partition("=")
+        values = re.findall(r"(?:\[[^\]]*\]|\{[^}]*\}|\"[^\"]*\"|[^,])+", text)
+        if not equals or not key or "" in text.split(","):
+            raise ConfigError(f"--vary takes KEY=A,B,C, got {words!r}")
+        choices.append([f"{key}={value}" for value in values])
+    return list(itertools.product(*choices))
 
 
 def plan_jobs(labeled: Sequence[tuple[str, TrainConfig]], runs: Path, execution: Execution) -> tuple[list[Job], Plan]:
@@ -119,7 +137,10 @@ def plan_jobs(labeled: Sequence[tuple[str, TrainConfig]], runs: Path, execution:
     # Runs on this machine share its memory. On a cluster, each run looks at its own machine.
     memory = available_memory() // workers if execution.backend == "local" else None
     runtime = Runtime(device=execution.device, threads=threads, memory=memory, video=execution.video, tensorboard=False)
-    planned = [replace(job, config=replace(job.config, runtime=runtime)) for job in planned]
+    planned = [
+        replace(job, config=replace(job.config, runtime=replace(runtime, label=job.config.runtime.label)))
+        for job in planned
+    ]
     return planned, plan(planned, workers, threads, execution.discard_replay)
 
 

@@ -10,7 +10,7 @@ from typing import Annotated
 
 from pamd.cli.console import Display, prepare_clips
 from pamd.cli.parser import Metavar
-from pamd.configuration import RunOptions, configure
+from pamd.configuration import RunOptions, configure, name_changes
 from pamd.envs import trust_flag
 from pamd.errors import ConfigError, ResourceError
 from pamd.schema import to_tree
@@ -32,7 +32,7 @@ RUN_GROUPS = {
 """Options shared by `pamd train` and `pamd sweep`, in the order of the help text."""
 GROUPS = {
     "train": {
-        "run": ("method", "scale", "decisions", "seed", "runs", "config", "trust", "set_"),
+        "run": ("method", "scale", "decisions", "seed", "runs", "label", "config", "trust", "set_"),
         **RUN_GROUPS,
         "machine": ("device", "threads", "memory"),
     }
@@ -84,7 +84,10 @@ def build_config(
             raise ConfigError(f"--config cannot be combined with {', '.join(words)}; override fields with --set")
         config, chosen = read_config(file, trust=trust), to_tree(runtime)
         changed = {name: value for name, value in chosen.items() if value != to_tree(Runtime())[name]}
-        return override(dataclasses.replace(config, runtime=dataclasses.replace(config.runtime, **changed)), settings)
+        if settings and "label" not in changed:
+            changed["label"] = None  # The settings may change what the label of the file says.
+        runtime = dataclasses.replace(config.runtime, **changed)
+        return name_changes(override(dataclasses.replace(config, runtime=runtime), settings))
     if task is None:
         raise ConfigError(f"a task or --config is required, e.g. `pamd {command} cheetah_run`")
     return configure(task, settings=settings, runtime=runtime, **given)

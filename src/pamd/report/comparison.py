@@ -35,22 +35,51 @@ def _differing(records: Sequence[Mapping[str, Any]]) -> list[str]:
 
 
 def _make_labels(names: Sequence[str], records: Sequence[Mapping[str, Any]]) -> list[str]:
-    """Return a label for each record: its name and its differences from other records with that name."""
-    by_name: dict[str, list[Mapping[str, Any]]] = {}
+    """Return a label for each record: its name and its differences from other records with that name.
+
+    Keys are written as in `--set`.
+    """
+    by_name: dict[str, list[dict[str, str]]] = {}
     for name, record in zip(names, records, strict=True):
-        by_name.setdefault(name, []).append(record)
-    keys = {name: _differing(group) for name, group in by_name.items()}
-    variants = {name: sorted({canonical(record) for record in group}) for name, group in by_name.items()}
+        by_name.setdefault(name, []).append(_flat(record))
+    keys = {name: _telling(group) for name, group in by_name.items()}
     labels = []
     for name, record in zip(names, records, strict=True):
-        flat = _flat(record)
-        words = [f"{key}={flat.get(key, '-')}" for key in keys[name]]
-        # A label shows the first few differences. The number distinguishes the remaining variants.
-        if len(words) > _SHOWN:
-            number = variants[name].index(canonical(record)) + 1
-            words = [*words[:_SHOWN], f"and {len(words) - _SHOWN} more: variant {number}"]
+        flat, (shown, more) = _flat(record), keys[name]
+        words = [f"{key.replace('.options.', '.')}={flat.get(key, '-')}" for key in shown]
+        words += [f"and {more} more"] if more else []
         labels.append(f"{name} ({', '.join(words)})" if words else name)
     return labels
+
+
+def _telling(group: Sequence[dict[str, str]]) -> tuple[list[str], int]:
+    """Return the keys that tell the flat records of a group apart, changed parts first, and the number of other keys.
+
+    If the name of a part differs, its options differ as well. They are listed only if they differ for the same name.
+    """
+    differing = [key for key in dict.fromkeys(key for one in group for key in one) if _values(group, key) > 1]
+    names = [key for key in differing if key.endswith(".name")]
+    keys = list(names)
+    for key in differing:
+        part = next((name for name in names if key != name and key.startswith(name.removesuffix("name"))), None)
+        same_name: dict[str | None, list[dict[str, str]]] = {}
+        for one in group:
+            same_name.setdefault(one.get(part) if part else None, []).append(one)
+        if key not in names and any(_values(members, key) > 1 for members in same_name.values()):
+            keys.append(key)
+    shown, variants = keys[:_SHOWN], len({canonical(one) for one in group})
+    for key in keys[_SHOWN:]:
+        if len({tuple(one.get(name) for name in shown) for one in group}) == variants:
+            break
+        if len({tuple(one.get(name) for name in (*shown, key)) for one in group}) > len(
+            {tuple(one.get(name) for name in shown) for one in group}
+        ):
+            shown.append(key)
+    return shown, len(keys) - len(shown)
+
+
+def _values(group: Sequence[Mapping[str, str]], key: str) -> int:
+    return len({one.get(key) for one in group})
 
 
 def _flat(record: Mapping[str, Any]) -> dict[str, str]:
@@ -134,7 +163,7 @@ def _columns_of(runs: Sequence[Run], groups: Mapping[str, Sequence[Path]]) -> li
     records = [column_record(run.config) for run in runs]
     labels = _labels_by_hand(runs, records, groups)
     unnamed = [index for index, label in enumerate(labels) if label is None]
-    names = _names_with_fidelity(runs)
+    names = _names_with_fidelity(runs, records)
     # A scale changes many options of a method. It is part of the setting, so labels do not list these options.
     for scale in dict.fromkeys(runs[index].scale for index in unnamed):
         same = [index for index in unnamed if runs[index].scale == scale]
@@ -175,13 +204,22 @@ def _labels_by_hand(
     return labels
 
 
-def _names_with_fidelity(runs: Sequence[Run]) -> list[str]:
-    """Return the display name of each run, with the fidelity if runs with that name have several fidelities."""
+def _names_with_fidelity(runs: Sequence[Run], records: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Return the label or the method of each run, with the fidelity if runs with that name have several fidelities.
+
+    A run without a label has that of a run with the same record.
+    """
+    labels = {canonical(record): run.label for run, record in zip(runs, records, strict=True) if run.label}
+    names = [
+        run.label or labels.get(canonical(record)) or run.curve.method
+        for run, record in zip(runs, records, strict=True)
+    ]
     fidelities: dict[str, set[str]] = {}
-    for run in runs:
-        fidelities.setdefault(run.curve.method, set()).add(run.curve.fidelity)
+    for name, run in zip(names, runs, strict=True):
+        fidelities.setdefault(name, set()).add(run.curve.fidelity)
     return [
-        run.curve.method + (f" ({run.curve.fidelity})" if len(fidelities[run.curve.method]) > 1 else "") for run in runs
+        name + (f" ({run.curve.fidelity})" if len(fidelities[name]) > 1 else "")
+        for name, run in zip(names, runs, strict=True)
     ]
 
 

@@ -74,6 +74,13 @@ class Run:
         return str(printable(self.path.resolve().name))
 
     @property
+    def label(self) -> str:
+        """The label that the run was given; "" if there is none."""
+        runtime = self.config.get("runtime")
+        label = runtime.get("label") if isinstance(runtime, dict) else None
+        return label if isinstance(label, str) else ""
+
+    @property
     def seed(self) -> int:
         return self.curve.seed
 

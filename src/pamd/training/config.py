@@ -43,6 +43,8 @@ class Runtime:
     """write logs for TensorBoard"""
     wandb: str | None = None
     """Weights & Biases project to log to (default: none)"""
+    label: str | None = None
+    """name of a new run in tables and reports (default: the method and the parts of it that --set changed)"""
 
 
 @record(what="training")
@@ -99,8 +101,8 @@ class TrainConfig:
 
     @property
     def label(self) -> str:
-        """The name of the method in tables: "simsr+pamd", "sac", "drqv2:simsr+pamd"."""
-        return identity.method_label(self.learner.name, self.method.name)
+        """The name in tables: that of `runtime`, or that of the method: "simsr+pamd", "sac", "drqv2:simsr+pamd"."""
+        return self.runtime.label or identity.method_label(self.learner.name, self.method.name)
 
     def _check_observations(self) -> None:
         states, augmentation = observes_states(self.env.task), self.learner.options.augmentation.name

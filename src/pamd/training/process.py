@@ -119,14 +119,15 @@ def keep_freed_memory() -> bool:
 
 
 class Stop:
-    """A flag that SIGINT, SIGTERM or SIGHUP sets. Loops read it. A second SIGINT or SIGTERM stops immediately."""
+    """A flag that SIGINT, SIGTERM or SIGHUP sets. Loops read it. A second Ctrl-C stops immediately."""
 
     def __init__(self) -> None:
         self.asked = False
 
     def __call__(self, number: int, frame: FrameType | None) -> None:
-        # A lost terminal sends SIGHUP more than once: from the shell, and when the shell ends.
-        if self.asked and number != signal.SIGHUP:
+        # Only a person means "at once". SIGHUP comes from the shell and again when the shell ends, SIGTERM from a
+        # machine that shuts down and again from a sweep that does.
+        if self.asked and number == signal.SIGINT:
             raise KeyboardInterrupt
         self.asked = True
 

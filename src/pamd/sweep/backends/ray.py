@@ -93,8 +93,11 @@ def _connect(resources: Resources) -> Any:
     quiet = {"log_to_driver": False, "logging_level": "ERROR", "include_dashboard": False}
     if resources.address is None:
         wanted = resources.threads * (resources.workers or 1)
-        # "local": without it, Ray would join any cluster that already runs on this machine.
-        ray.init(address="local", num_cpus=max(cores(), wanted), **quiet)
+        try:
+            # "local": without it, Ray would join any cluster that already runs on this machine.
+            ray.init(address="local", num_cpus=max(cores(), wanted), **quiet)
+        except Exception as error:  # Ray raises plain exceptions, for example after 30 seconds on a busy machine.
+            raise ResourceError(f"Ray could not start on this machine: {str(error).splitlines()[0]}") from None
         return ray
     _check_answers(resources.address)
     quiet.pop("include_dashboard")
