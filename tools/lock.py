@@ -26,12 +26,13 @@ def main() -> None:
     pip = [sys.executable, "-m", "pip"]
     frozen = subprocess.run([*pip, "freeze", "--exclude-editable"], capture_output=True, text=True, check=True).stdout
     pins = [line for line in frozen.splitlines() if "==" in line and not re.match(r"(torch|pamd)==", line)]
-    constraints = (ROOT / "constraints.txt").read_text().splitlines()
-    tools = [line for line in constraints if re.match(r"(build|hatchling|twine)==", line)]
-    release = wheels(tools, "3.11", "-c", str(ROOT / "constraints.txt"))
+    limits = ("-c", str(ROOT / "constraints.txt"))
+    release = wheels(["build", "hatchling", "twine"], "3.11", *limits)
     # The editable install of `make setup` needs its build backend, because it builds without isolation.
-    backend = [f"{name}=={version}" for name, version, _ in release if name in ("hatchling", "trove-classifiers")]
-    locked = {python: wheels([*pins, *backend], python, "--no-deps") for python in PYTHONS}
+    present = {pin.partition("==")[0].lower().replace("_", "-") for pin in pins}
+    backend = [f"{name}=={version}" for name, version, _ in wheels(["hatchling", "editables"], "3.11", *limits)]
+    pins += [pin for pin in backend if pin.partition("==")[0] not in present]
+    locked = {python: wheels(pins, python, "--no-deps") for python in PYTHONS}
     (ROOT / ".github" / "requirements-release.txt").write_text(_HEAD + text({"3.11": release}))
     (ROOT / ".github" / "requirements-test.txt").write_text(_HEAD + text(locked))
 
