@@ -236,15 +236,18 @@ class Agent:
         return latents
 
     def _inputs(self, shared: Callable[[], BatchLatents]) -> Callable[[str], Tensor | None]:
-        """Return what gives an operator the learner's values. They are computed only if an operator reads them.
+        """Return what gives an operator the learner's values and the terminations of the batch.
 
-        `shared` are latents of the learner's encoder, even if the metric has an encoder of its own.
+        Values are computed only if an operator reads them. `shared` are latents of the learner's encoder, even if the
+        metric has an encoder of its own.
         """
 
         def given(name: str) -> Tensor | None:
-            if name not in ("value", "action_value"):
+            if name not in ("value", "action_value", "not_done"):
                 return None
             latents = shared()
+            if name == "not_done":
+                return latents.batch.not_done
             z = latents.latent("obs")  # comes first: the metric loss reuses this pass with its gradient
             with torch.no_grad():
                 if name == "action_value":
@@ -254,10 +257,10 @@ class Agent:
         return given
 
     def operator_inputs(self, batch: Batch) -> OperatorInputs:
-        """Return the operator's inputs other than latents for a batch: the learner's current values, and windows."""
+        """Return the operator's inputs for a batch, other than latents: values, terminations and windows."""
         needs, given = self.config.method.operator_needs, self._inputs(lambda: self._latents(batch, observe=False))
         values = {name: given(name) for name in ("value", "action_value") if name in needs}
-        return OperatorInputs(**values, window=batch.window)
+        return OperatorInputs(**values, window=batch.window, not_done=batch.not_done)
 
     def _augmented(self, batch: Batch) -> Batch:
         if self.config.learner.options.augmentation.name == "none":

@@ -30,10 +30,15 @@ ESTIMATED = ("method.metric.distance.aux_pairs=16", "method.metric.distance.aux_
 
 
 def old_settings(name: str, fidelity: Any) -> list[str]:
-    """Return the settings that undo later changes of presets: an exact auxiliary term, and the angle of MICo."""
+    """Return the settings that undo later changes of presets: an exact auxiliary term, and the angle of MICo.
+
+    At `paper`, the metric ignored terminations, as the released code does. A tenth of the transitions here terminate.
+    """
     distance = pamd.method(name, fidelity).distance
-    if fidelity == "paper" or distance is None:
+    if distance is None:
         return []
+    if fidelity == "paper":
+        return ["method.metric.terminations=false"]
     estimated = hasattr(distance.options, "aux_pairs") and side(name) == "independent"
     angle = ["method.metric.distance.angle=exact"] if distance.name == "mico" else []
     return [*(ESTIMATED if estimated else ()), *angle]

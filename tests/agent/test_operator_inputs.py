@@ -67,8 +67,50 @@ def test_values_are_the_learners_own() -> None:
     assert torch.equal(own.metric.inputs(latents).value, inputs.value)  # type: ignore[arg-type, union-attr]
 
 
+ENDS = torch.tensor([0.0, 1.0] * 8)
+"""Every second transition of a batch terminated."""
+
+
+@pytest.mark.parametrize("isolate_metric", [False, True])
+def test_a_terminated_episode_has_no_discounted_part_in_the_metric(isolate_metric: bool) -> None:
+    """A pair of two ends has the reward gap as its target, and a reward weight of 0 leaves nothing of it."""
+    over = dataclasses.replace(make_batch(), not_done=torch.zeros(16))
+    metric = {"operator": OperatorPart("independent", {"c_R": 0.0})}
+    agent = make_agent("mico", isolate_metric=isolate_metric, metric=metric)
+    assert agent.update(over)["target_max"] == 0
+    assert agent.operator_inputs(over).not_done is over.not_done
+    ignored = make_agent("mico", isolate_metric=isolate_metric, metric={**metric, "terminations": False})
+    assert ignored.update(over)["target_max"] > 0
+
+
+@pytest.mark.parametrize("name", ["mico", "simsr+pamd", "dbc-det", "dbc", "rap"])
+def test_the_released_code_ignores_terminations(name: str) -> None:
+    over = dataclasses.replace(make_batch(), not_done=ENDS)
+
+    def parameters(fidelity: str, batch: Batch, **fields: Any) -> torch.Tensor:
+        agent = make_agent(name, fidelity, **fields)
+        agent.update(batch)
+        trained = agent.representation.parameters()
+        return torch.cat([p.grad.flatten() for p in trained if p.grad is not None])
+
+    # The critic reads terminations as well, so what differs must come from the metric alone.
+    assert torch.equal(parameters("released", over), parameters("released", over, metric={"terminations": False}))
+    assert not torch.equal(parameters("paper", over), parameters("paper", over, metric={"terminations": False}))
+
+
+def test_a_batch_without_terminations_is_trained_on_to_the_last_bit_as_before() -> None:
+    states = []
+    for terminations in (True, False):
+        agent = make_agent("simsr+pamd", metric={"terminations": terminations})
+        for seed in range(3):
+            agent.update(make_batch(seed))
+        states.append(agent.tensors())
+    assert all(torch.equal(value, states[1][name]) for name, value in states[0].items())
+
+
 def test_other_methods_ask_the_learner_for_nothing() -> None:
-    assert make_agent("simsr+pamd").operator_inputs(make_batch()) == OperatorInputs()
+    batch = make_batch()
+    assert make_agent("simsr+pamd").operator_inputs(batch) == OperatorInputs(not_done=batch.not_done)
 
 
 def test_predicted_rewards_are_those_of_the_same_actions_in_every_state() -> None:

@@ -50,7 +50,8 @@ def _transition(kind: str, **options: Any) -> TermPart:
     return TermPart("transition", {"kind": kind, **options})
 
 
-def _metric(distance: DistancePart, operator: OperatorPart, **options: Any) -> TermPart:
+def _metric(fidelity: Fidelity, distance: DistancePart, operator: OperatorPart, **options: Any) -> TermPart:
+    options["terminations"] = fidelity == "paper"
     return TermPart("metric", MetricConfig(distance=distance, operator=operator, **options))
 
 
@@ -72,7 +73,7 @@ def _dbc_metric(fidelity: Fidelity, distance: str, operator: str, **options: Any
     gap = {"reward_gap": "smooth-l1" if released else "abs"}
     target = "online" if released else "ema"
     return _metric(
-        DistancePart(distance), OperatorPart(operator, {**gap, **options}), weight=0.5, target_encoder=target
+        fidelity, DistancePart(distance), OperatorPart(operator, {**gap, **options}), weight=0.5, target_encoder=target
     )
 
 
@@ -126,6 +127,7 @@ def _dbc_normed(fidelity: Fidelity) -> Method:
 
 def _mico(fidelity: Fidelity) -> Method:
     metric = _metric(
+        fidelity,
         DistancePart("mico", {"angle": "released" if fidelity == "released" else "exact"}),
         OperatorPart("independent", {"next_latents": "replay"}),
         right="target",
@@ -141,6 +143,7 @@ def _mico(fidelity: Fidelity) -> Method:
 def _simsr(fidelity: Fidelity) -> Method:
     released = fidelity == "released"
     metric = _metric(
+        fidelity,
         DistancePart("cosine", {"normalized": not released}),
         OperatorPart("independent", {"next_latents": "model"}),
         # The paper pairs states by one permutation. Released SimSR uses all B x B pairs.
@@ -156,7 +159,9 @@ def _rap(fidelity: Fidelity) -> Method:
     terms = (
         _transition("gaussian", std="sigmoid", **models),
         TermPart("state-reward", models),
-        _metric(DistancePart("mico", {"beta": 1e-6}), OperatorPart("rap"), regression="smooth-l1", weight=0.5),
+        _metric(
+            fidelity, DistancePart("mico", {"beta": 1e-6}), OperatorPart("rap"), regression="smooth-l1", weight=0.5
+        ),
     )
     return Method("rap", fidelity, latent_dim=100, targets=_independent_targets(fidelity), terms=terms)
 

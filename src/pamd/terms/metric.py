@@ -68,6 +68,9 @@ class MetricConfig(Objective):
     """The copy of the encoder that computes the latents of the target."""
     in_step: TermStep = "representation"
     """The step of the sequential schedule that includes this term."""
+    terminations: bool = True
+    """Whether the target of a pair has no discounted part if one of its episodes terminated. The released code ignores
+    terminations."""
 
 
 @TERMS.register("metric")
@@ -100,7 +103,7 @@ class Metric(Term[MetricConfig]):
 
     def inputs(self, latents: BatchLatents) -> MetricInputs:
         """Return the inputs of the distance and the operator for a batch."""
-        return MetricInputs(latents, self.operator, self.config.target_encoder)
+        return MetricInputs(latents, self.operator, self.config.target_encoder, self.config.terminations)
 
     def train(self, mode: bool = True) -> Metric:
         """Set the mode, but keep the target distance in evaluation mode."""
@@ -189,13 +192,13 @@ class _NextState(NamedTuple):
 class MetricInputs:
     """The inputs of a metric loss, each computed when it is read: the fields of `Latents`. Only `z` has a gradient.
 
-    `copy` is the copy of the encoder that computes the latents of the target. An operator with an input of its own
-    computes it from `latents`: the batch, any latent, the networks of other terms (`latents.terms`), and what the
-    caller gave (`latents.given`).
+    `copy` is the copy of the encoder that computes the latents of the target. Without `terminations`, `not_done` is
+    None. An operator with an input of its own computes it from `latents`: the batch, any latent, the networks of other
+    terms (`latents.terms`), and what the caller gave (`latents.given`).
     """
 
-    def __init__(self, latents: BatchLatents, operator: Operator[Any], copy: Copy) -> None:
-        self.latents, self._operator, self._copy = latents, operator, copy
+    def __init__(self, latents: BatchLatents, operator: Operator[Any], copy: Copy, terminations: bool = True) -> None:
+        self.latents, self._operator, self._copy, self._terminations = latents, operator, copy, terminations
         self.weight: Tensor | None = None
         self._stored_next: _NextState | None = None
 
@@ -275,7 +278,7 @@ class MetricInputs:
 
     @property
     def not_done(self) -> Tensor | None:
-        not_done = self.latents.given("not_done")
+        not_done = self.latents.given("not_done") if self._terminations else None
         return None if not_done is None else one_per_row("not_done", not_done, len(self))
 
     @property
