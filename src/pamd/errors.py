@@ -74,6 +74,10 @@ class TaskError(PamdError):
     """An environment cannot be built, was used in the wrong order, or failed while running."""
 
 
+class TaskFailedError(TaskError):
+    """The code of an environment raised an exception, ended the process, or returned a value that is not usable."""
+
+
 class ClipError(PamdError):
     """A background video or image is missing or cannot be read."""
 

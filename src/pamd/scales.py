@@ -52,7 +52,7 @@ SCALES: dict[str, dict[str, Any]] = {
         "checkpoint_every": 2_500,
     },
     "smoke": {
-        "env": {"size": 24, "render": "fast", "time_limit": 40},
+        "env": {"size": 24, "render": "fast", "time_limit_cap": 40},
         "encoder": {"conv": {"filters": 8, "strides": [2, 2]}, "mlp": {"hidden": 32}},
         "learner": {"any": {"batch": 16, "random_decisions": 50, "first_updates": None}},
         "decisions": 200,

@@ -42,6 +42,9 @@ Count = Annotated[int, Ge(1)]
 Index = Annotated[int, Ge(0)]
 """A whole number of at least 0."""
 
+LARGEST_RETURN = 1e30
+"""The largest valid return of an episode. Sums and squares of smaller values are finite."""
+
 _STRICT = {"strict": True, "extra": "forbid", "allow_inf_nan": False}
 """Pydantic's settings: no conversion of types, no unknown fields, no infinity and no NaN."""
 

@@ -111,15 +111,18 @@ class _Target(NamedTuple):
     value: Any
     """The value in the tree. None: there is no such part in the list."""
     kind: Any
-    """The dataclass of the value, or None."""
+    """The dataclass of the value, `dict` for a mapping with any names, or None."""
     part: list[Any] | None = None
     """The list that holds the part, or None for a field."""
 
 
 def _find(branch: dict[str, Any], kind: Any, name: str) -> _Target | None:
     types = field_types(kind) if dataclasses.is_dataclass(kind) else {}
+    if kind is dict:  # Options of somebody else's, such as `env.options`: every name is valid.
+        return _Target(branch.get(name), dict)
     if name in branch or name in types:  # An old file has no value for a new name.
-        return _Target(branch.get(name), next(iter(records_in(types.get(name))), None))
+        inner = dict if typing.get_origin(types.get(name)) is dict else next(iter(records_in(types.get(name))), None)
+        return _Target(branch.get(name), inner)
     for field, part in _part_lists(kind):
         parts = branch.setdefault(field, [])
         if not isinstance(parts, list) or not all(map(_is_part_tree, parts)):

@@ -114,3 +114,14 @@ def test_probe_does_not_wait_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(backend, "_PROBE", "import time; time.sleep(60)")
     monkeypatch.setattr(backend, "BACKENDS", ("egl",))
     assert probe_backends(timeout=0.2) == [("egl", False, "no response within 0.2 s")]
+
+
+def test_without_the_simulators_an_environment_names_the_extra() -> None:
+    code = (
+        "import sys\nsys.modules['gymnasium'] = None\nimport pamd\n"
+        "for task in ('toy', 'state:cheetah_run', 'gym:Any-v0'):\n"
+        "    try:\n        pamd.make_env(task)\n"
+        "    except pamd.errors.TaskError as error:\n        print(error)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.count("gymnasium is not installed: pip install 'pamd[lab]'") == 3

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import json
+import sys
+from pathlib import Path
 from typing import Any
 
 import gymnasium
 import numpy as np
 import pytest
 
-from pamd.envs import make_env
+from pamd.cli.main import main
+from pamd.configuration import configure
+from pamd.envs import build_env, make_env
 from pamd.envs.gym import resize
-from pamd.errors import ConfigError, ShapeError, TaskError
+from pamd.errors import ConfigError, DtypeError, ShapeError, TaskError, TaskFailedError, UnknownNameError
 
 
 class Wide(gymnasium.Env[Any, Any]):
@@ -45,6 +50,34 @@ def _registered(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("gymnasium.envs.registration.registry", gymnasium.registry)
     gymnasium.register("Wide-v0", Wide, max_episode_steps=2)
     gymnasium.register("Flat-v0", Wide, kwargs={"flat": True})
+    gymnasium.register("Strange-v0", Strange)
+
+
+class Strange(Wide):
+    """Never ends, and does at its fifth step what its options say."""
+
+    def __init__(self, render_mode: str | None = None, fifth: str = "", picture: str = "") -> None:
+        super().__init__(render_mode)
+        self.fifth, self.picture = fifth, picture
+
+    def step(self, action: Any) -> Any:
+        self.age += 1
+        if self.age == 5 and self.fifth == "exit":
+            sys.exit(0)
+        if self.age == 5 and self.fifth == "raise":
+            raise ZeroDivisionError("by zero")
+        if self.age == 5 and self.fifth == "short":
+            return np.zeros(1, np.float32), 0.0, False, {}
+        rewards = {"nan": np.nan, "huge": 1e300}
+        return np.zeros(1, np.float32), rewards.get(self.fifth, 1.0) if self.age == 5 else 1.0, False, False, {}
+
+    def render(self) -> Any:
+        pictures = {
+            "floats": np.full((20, 30, 3), 0.5),
+            "nan": np.full((20, 30, 3), np.nan),
+            "empty": np.zeros((0, 0, 3)),
+        }
+        return pictures.get(self.picture, super().render())
 
 
 def test_an_environment_of_another_shape() -> None:
@@ -99,10 +132,97 @@ class Discrete(Wide):
 
 
 def test_what_cannot_be_used_says_why() -> None:
-    with pytest.raises(ShapeError, match=r"must return an array \[H, W, 3\], got \[20, 30\]"):
+    with pytest.raises(ShapeError, match=r"must return an array \[H, W, 3\], .*, got \[20, 30\]"):
         make_env("gym:Flat-v0").reset()
     with pytest.raises(ConfigError, match="camera must be 0"):
         make_env("gym:Wide-v0", camera=1)
     gymnasium.register("Broken-v0", "a_package_that_is_not_here:Env")
     with pytest.raises(TaskError, match=r"'gym:Broken-v0' cannot be built: ModuleNotFoundError"):
         make_env("gym:Broken-v0")
+
+
+@pytest.mark.parametrize(
+    ("picture", "error", "says"),
+    [
+        ("floats", DtypeError, "must return uint8 from 0 to 255, got float64"),
+        ("nan", DtypeError, "must return uint8"),
+        ("empty", ShapeError, r"must return an array .* at least 1 x 1, got \[0, 0, 3\]"),
+    ],
+)
+def test_images_that_would_become_blank_are_refused(picture: str, error: type[Exception], says: str) -> None:
+    with pytest.raises(error, match=f"'gym:Strange-v0': render.. {says}"):
+        make_env("gym:Strange-v0", options={"picture": picture})
+
+
+def test_an_own_environment_is_named_with_its_module(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(UnknownNameError, match=r"gym:MODULE:Dot-v0, where importing MODULE registers it"):
+        make_env("gym:Dot-v0")
+    with pytest.raises(TaskError, match=r"No module named 'my_dot'.* add its folder to PYTHONPATH"):
+        make_env("gym:my_dot:Dot-v0")
+    source = "import gymnasium\nfrom tests.envs.test_envs_gym import Wide\ngymnasium.register('Dot-v0', Wide)\n"
+    (tmp_path / "my_dot.py").write_text(source)
+    monkeypatch.syspath_prepend(tmp_path)
+    assert make_env("gym:my_dot:Dot-v0", size=12).reset()[0].shape == (9, 12, 12)
+    with pytest.raises(UnknownNameError, match=r"unknown Gymnasium environment 'Dto-v0'. Did you mean 'Dot-v0'"):
+        make_env("gym:my_dot:Dto-v0")
+
+
+def test_options_of_the_environment_are_settings() -> None:
+    config = configure("gym:Flat-v0", "sac", scale="smoke", settings=["env.options.flat=false"])
+    assert config.env.options == {"flat": False}
+    assert build_env(config.env).reset()[0].shape == (9, 24, 24)
+    with pytest.raises(ConfigError, match=r"must not have max_episode_steps, which env.time_limit sets"):
+        make_env("gym:Flat-v0", options={"max_episode_steps": 3})
+    with pytest.raises(TaskError, match=r"cannot be built: TypeError: .*'falt'"):
+        make_env("gym:Flat-v0", options={"falt": True})
+    with pytest.raises(ConfigError, match="options are for gym: tasks only, got flat"):
+        make_env("toy", options={"flat": True})
+
+
+def test_an_environment_without_a_limit_ends() -> None:
+    env = make_env("gym:Strange-v0", size=12, action_repeat=600)
+    env.reset()
+    assert env.step(np.zeros(4))[2:4] == (False, False)
+    assert env.step(np.zeros(4))[2:4] == (False, True)
+    assert "states no time limit, so an episode is truncated after 1000" in env.unwrapped.notice  # type: ignore[attr-defined]
+    for task, limit in (("gym:Strange-v0", 7), ("gym:Wide-v0", None), ("toy", None)):
+        assert make_env(task, size=12, time_limit=limit).unwrapped.notice == ""  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize(("task", "frames"), [("gym:Wide-v0", 2), ("gym:Strange-v0", 40), ("toy", 40)])
+def test_the_smallest_scale_keeps_a_shorter_limit(task: str, frames: int) -> None:
+    env = build_env(configure(task, "sac", scale="smoke", action_repeat=100).env)
+    env.reset()
+    assert env.step(np.zeros(env.action_space.shape or ()))[4]["frames"] == frames
+    assert configure(task, "sac", scale="smoke", time_limit=50).env.limit(40) == 50
+
+
+@pytest.mark.parametrize(
+    ("fifth", "says"),
+    [
+        ("exit", r"failed in its step at step 5 of episode 0: SystemExit: 0 \(.*test_envs_gym.py, line \d+\)"),
+        ("raise", "at step 5 of episode 0: ZeroDivisionError: by zero"),
+        ("short", "at step 5 of episode 0: ValueError: not enough values to unpack"),
+        ("nan", "the return of an episode must be a finite number of at most 1e.30, got nan at step 5 of episode 0"),
+        ("huge", r"must be a finite number of at most 1e.30, got 1e.300 at step 5 of episode 0"),
+    ],
+)
+def test_what_an_environment_does_wrong_is_its_error(
+    fifth: str, says: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    env = make_env("gym:Strange-v0", size=12, action_repeat=4, options={"fifth": fifth})
+    env.reset()
+    env.step(np.zeros(4))
+    with pytest.raises(TaskFailedError, match=f"'gym:Strange-v0'.* {says}"):
+        env.step(np.zeros(4))
+    words = ["train", "gym:Strange-v0", "--method", "sac", "--scale", "smoke", "--device", "cpu", "--video", "off"]
+    code = main([*words, "--runs", str(tmp_path), "--set", f"env.options.fifth={fifth}"])
+    assert code == 1
+    message = capsys.readouterr().err
+    assert "bug in pamd" not in message
+    assert "'gym:Strange-v0'" in message
+    (run,) = tmp_path.iterdir()
+    status = json.loads((run / "status.json").read_text())
+    assert status["state"] == "failed"
+    assert "step 5 of episode 0" in status["error"]
+    assert (run / "eval.jsonl").read_text() == ""

@@ -82,6 +82,20 @@ def test_targets_out_of_reach_are_counted_and_c_r_is_named() -> None:
     assert meter_warnings(meters_of(agent, batch)) == []
 
 
+def test_no_reward_weight_is_advised_if_rewards_are_not_the_reason() -> None:
+    """The latent model of RAP may predict latents longer than any state's, and its distance squares their length."""
+    agent, batch = updated("rap", count=1), make_batch(0)
+    model = agent.representation.terms["transition"]
+    (last,) = list(model.modules())[-1:]
+    torch.nn.init.constant_(last.bias, 9.0)
+    meters = meters_of(agent, batch)
+    assert meters["reach_missed"] > 0.5
+    (warning,) = meter_warnings(meters)
+    assert "c_R" not in warning
+    assert "ball" not in warning
+    assert "the latent model predicts outside of the latent space" in warning
+
+
 def test_collapsed_latents_raise_the_alarm() -> None:
     agent = updated("dbc-det+pamd", count=1)
     torch.nn.init.zeros_(agent.representation.encoder.network.head.weight)

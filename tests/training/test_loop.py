@@ -97,6 +97,7 @@ def test_divergence_stops_with_a_checkpoint_from_before(
     ("task", "method", "options", "error", "says"),
     [
         ("cheetah_rn", "simsr", {}, UnknownNameError, "'cheetah_run'"),
+        ("state:cheetah_rn", "simsr", {}, UnknownNameError, "Did you mean 'state:cheetah_run'"),
         ("toy", "simrs", {}, UnknownNameError, "'simsr'"),
         ("toy", "simsr", {"scale": "cpuu"}, UnknownNameError, "'cpu'"),
         ("toy", "simsr", {"settings": ("method.metrik.weight=1",)}, UnknownNameError, "method.metric"),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -16,6 +17,7 @@ import numpy as np
 import pytest
 from tests.training.runs import products, toy, undisturbed
 
+from pamd.envs.toy import Toy
 from pamd.errors import CheckpointError, RunInterrupted
 from pamd.schema import to_json
 from pamd.training import TrainConfig, resume, train
@@ -280,3 +282,17 @@ def test_a_checkpoint_cannot_execute_anything() -> None:
         assert "pickle" not in text or source.name == "checkpoint.py", source
         assert "torch.load(" not in text, source
         assert "torch.save(" not in text, source
+
+
+def test_an_environment_that_is_not_deterministic_is_noticed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(RunInterrupted):
+        train(toy("sac"), tmp_path, Ears(stop_at=33))
+    same, other = Ears(stop_at=35), Ears()
+    with pytest.raises(RunInterrupted):
+        resume(only(tmp_path), observer=same)
+    assert not any("not deterministic" in message for message in same.heard)
+    begin = Toy.begin
+    monkeypatch.setattr(Toy, "begin", lambda self, seed: begin(self, seed + 1))
+    resume(only(tmp_path), observer=other)
+    (message,) = (message for message in other.heard if "not deterministic" in message)
+    assert re.search(r"resume: \d[\d.]*% of the restored observation differ", message)

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from pamd.cli.parser import bind, description, parser
-from pamd.errors import ConfigError, PamdError, RunInterrupted, UnknownNameError, install_command
+from pamd.errors import ConfigError, PamdError, RunInterrupted, TaskFailedError, UnknownNameError, install_command
 from pamd.version import __version__
 
 _FIRST = (
@@ -60,6 +60,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         with contextlib.suppress(OSError):  # The terminal may be lost.
             sys.stderr.write(f"{stopped}\n")
         return 130
+    except TaskFailedError as error:  # The command was right, and so was pamd.
+        sys.stderr.write(f"pamd: {error}\n")
+        return 1
     except PamdError as error:
         sys.stderr.write(f"pamd: {error}\n")
         return 2

@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from pamd.envs.backend import Backend, import_simulator, probe_backends
 from pamd.envs.config import NOISES, EnvConfig, NoiseConfig, Scene, noise
 from pamd.envs.distractors import DistractorConfig, distractor
 from pamd.envs.task import (
+    DEFAULT_TIME_LIMIT,
     FAMILIES,
     Outcome,
     Task,
     default_action_repeat,
     default_frame_stack,
+    episode_frames,
     least_shape,
     make_task,
     observes_states,
@@ -71,6 +74,7 @@ def make_env(
     render: Literal["standard", "fast"] = "standard",
     antialias: int = 1,
     time_limit: int | None = None,
+    options: Mapping[str, Any] | None = None,
     render_size: int | None = None,
     distractor: str | DistractorConfig | None = None,
     videos: str | Path | None = None,
@@ -80,7 +84,8 @@ def make_env(
     """Make the environment for `task`. Most options are fields of `EnvConfig`.
 
     `distractor` is the name of a preset (`pamd list distractors`) or a `DistractorConfig`. `videos` is a folder of
-    background videos. `noise` is the name of a preset or a `NoiseConfig` for a `state:` task.
+    background videos. `noise` is the name of a preset or a `NoiseConfig` for a `state:` task. `options` go to
+    `gymnasium.make` for a `gym:` task.
 
     Observations are uint8 [3 * frame_stack, size, size], oldest frame first, or float32 [n * frame_stack] for a
     `state:` task. By default, 3 images or 1 state are stacked. Actions are float32 [A] in [-1, 1]. `info["frame"]` is
@@ -99,6 +104,7 @@ def make_env(
         render=render,
         antialias=antialias,
         time_limit=time_limit,
+        options=dict(options or {}),
         distractor=background,
         noise=noise_config,
         scene=scene,
@@ -151,21 +157,16 @@ def prepare_env(config: EnvConfig, report: Report | None = None) -> EnvConfig:
 def build_env(config: EnvConfig, *, seed: int = 0, render_size: int | None = None) -> Episodes:
     """Build the environment of `config`."""
     import_simulator("gymnasium")  # The import is slow, and users who only compute distances do not need it.
-    from pamd.envs.wrappers import Episodes, FrameStack, TaskEnv
+    from pamd.envs.wrappers import Episodes, FrameStack, TaskEnv, blaming
 
     if render_size is not None:
         check_values(config.what, Count, render_size=render_size)
     config = resolve_env(config)
     repeat = config.action_repeat
     assert repeat is not None
-    env = TaskEnv(
-        _distracted(make_task(config), config, repeat),
-        size=config.size,
-        action_repeat=repeat,
-        time_limit=config.time_limit,
-        antialias=config.antialias,
-        render_size=render_size,
-    )
+    with blaming(config, "cannot be built"):
+        task = make_task(config)
+    env = TaskEnv(_distracted(task, config, repeat), config, render_size)
     return Episodes(FrameStack(env, config.frame_stack), seed)
 
 
@@ -173,7 +174,7 @@ def _distracted(task: Task, config: EnvConfig, repeat: int) -> Task:
     distractor = prepare_env(config).distractor
     if distractor is None:
         return task
-    from pamd.envs.distractors.task import SUITE_FRAMES, Distracted
+    from pamd.envs.distractors.task import Distracted
 
-    frames = config.time_limit or task.time_limit or SUITE_FRAMES
+    frames = episode_frames(task, config) or DEFAULT_TIME_LIMIT
     return Distracted(task, distractor, size=config.size, action_repeat=repeat, frames=frames)

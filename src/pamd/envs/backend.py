@@ -69,12 +69,17 @@ def import_simulator(module: str) -> Any:
     try:
         return importlib.import_module(module)
     except ModuleNotFoundError as error:
-        package = module.partition(".")[0]
-        if error.name == package:
-            raise TaskError(f"{package} is not installed: {install_command('lab')}, or {package} itself") from None
+        if error.name == module.partition(".")[0]:
+            raise TaskError(not_installed(error)) from None
         raise RenderError(no_backend(error)) from error
     except Exception as error:  # A missing GL library raises many types of errors.
         raise RenderError(no_backend(error)) from error
+
+
+def not_installed(error: ModuleNotFoundError) -> str:
+    """Return the message for a package that environments require."""
+    package = (error.name or str(error)).partition(".")[0]
+    return f"{package} is not installed: {install_command('lab')}, or {package} itself"
 
 
 def no_backend(error: BaseException) -> str:

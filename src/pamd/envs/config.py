@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import field
 from pathlib import Path
 from typing import Annotated, Any, Literal, NamedTuple
 
@@ -18,6 +19,9 @@ _MINIMUM_SIZE = 12
 
 Split = Literal["train", "unseen"]
 """The clips of training, or those that only an evaluation shows."""
+
+Plain = bool | int | float | str | list[Any] | dict[str, Any] | None
+"""The value of an option that JSON can store."""
 
 _Share = Annotated[float, Ge(0), Le(1)]
 """A number from 0 to 1."""
@@ -165,7 +169,11 @@ class EnvConfig:
     """The supersampling factor. Images are drawn this many times larger and averaged, so that subpixel motion is
     visible. 1 turns it off."""
     time_limit: Count | None = None
-    """Simulator frames after which an episode is truncated; None is the task's own limit."""
+    """Simulator frames after which an episode is truncated; None is the task's own limit, or 1000 if it has none."""
+    time_limit_cap: Count | None = None
+    """An upper bound on the task's own limit. A `time_limit` takes precedence. None sets no bound."""
+    options: dict[str, Plain] = field(default_factory=dict)
+    """Options of `gymnasium.make` for a `gym:` task."""
     distractor: DistractorConfig | None = None
     """The distractor that replaces the task's background; None keeps the background."""
     noise: NoiseConfig | None = None
@@ -182,6 +190,12 @@ class EnvConfig:
     def picture_shape(self) -> tuple[int, ...]:
         """The shape [k*C, H, W] of stacked images."""
         return (3 * self.frame_stack, self.size, self.size)
+
+    def limit(self, own: int | None) -> int | None:
+        """Return the simulator frames per episode of a task with the limit `own`. None: the simulator ends episodes."""
+        if self.time_limit is not None:
+            return self.time_limit
+        return min((limit for limit in (own, self.time_limit_cap) if limit is not None), default=None)
 
     @property
     def what(self) -> str:

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from pamd.envs.backend import import_simulator
 from pamd.envs.camera import Camera
 from pamd.envs.config import EnvConfig, Scene
-from pamd.envs.task import FAMILIES, Adjust, MaskedFrame, Outcome, Task, scale_action
+from pamd.envs.task import DEFAULT_TIME_LIMIT, FAMILIES, Adjust, MaskedFrame, Outcome, Task, scale_action
 from pamd.errors import ConfigError, TaskError, UnknownNameError
 
 ACTION_REPEATS: dict[str, int] = {
@@ -34,9 +34,6 @@ ACTION_REPEATS: dict[str, int] = {
 
 OTHER_ACTION_REPEAT = 2
 """The value for tasks that are not in the table. It is the smaller of the two values in the table."""
-
-_UNLIMITED_FRAMES = 1000
-"""The time limit of lqr, in frames. The suite sets no limit for lqr and this limit for all other tasks."""
 
 _TASK_FUNCTION = re.compile(r"^@SUITE\.add\([^)]*\)\s*def (\w+)\(", re.MULTILINE)
 
@@ -99,7 +96,8 @@ class DMControl(Task):
         self._low, self._high = spec.minimum, spec.maximum
         self.action_size = int(np.prod(spec.shape))
         self.frame_rate = 1.0 / self._env.control_timestep()
-        self.time_limit = _UNLIMITED_FRAMES if name.startswith("lqr_") else None
+        # The suite sets no limit for lqr, and 1000 frames for all other tasks.
+        self.time_limit = DEFAULT_TIME_LIMIT if name.startswith("lqr_") else None
         self._camera = Camera(config.camera, config.render == "fast")
 
     @property

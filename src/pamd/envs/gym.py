@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from pamd.envs.backend import choose_backend
 from pamd.envs.config import EnvConfig
 from pamd.envs.task import FAMILIES, Outcome, Task, scale_action
-from pamd.errors import ConfigError, RenderError, ShapeError, TaskError, UnknownNameError
+from pamd.errors import ConfigError, DtypeError, RenderError, ShapeError, TaskError, UnknownNameError
 
 _DISCRETE = ("ALE", "MinAtar")
 """Namespaces of games with discrete actions only. Checking the name avoids importing their packages."""
@@ -21,7 +21,9 @@ _WITH_DQN = "discrete actions: use pamd.integrations.sb3 with DQN"
 
 @FAMILIES.register("gym")
 class Gymnasium(Task):
-    """A Gymnasium environment with its `rgb_array` images as observations."""
+    """A Gymnasium environment with its `rgb_array` images as observations. `EnvConfig.options` are its options."""
+
+    takes_options = True
 
     def __init__(self, name: str, config: EnvConfig) -> None:
         if config.camera != 0:
@@ -33,6 +35,8 @@ class Gymnasium(Task):
             self._env.close()
             raise TaskError(f"{self._what}: actions must be continuous (a Box of floats), got {space}{_advice(space)}")
         self._space = space
+        if self._env.spec is not None and self._env.spec.max_episode_steps is not None:
+            self.time_limit = None  # Gymnasium's own wrapper truncates.
         self.action_size = int(np.prod(space.shape))
         self.frame_rate = float(self._env.metadata.get("render_fps") or 30)
         # MuJoCo's viewer sets its camera once, from the first state that it draws. That state must be the same in every
@@ -57,9 +61,12 @@ class Gymnasium(Task):
             raise TaskError(f"{self._what} requires a package that is not installed: {error}") from None
         except Exception as error:  # Environments raise errors of many types.
             raise RenderError(f"{self._what}: its render() failed: {type(error).__name__}: {error}") from error
-        if not isinstance(picture, np.ndarray) or picture.ndim != 3 or picture.shape[2] != 3:
+        if not isinstance(picture, np.ndarray) or picture.ndim != 3 or picture.shape[2] != 3 or not picture.size:
             got = list(picture.shape) if isinstance(picture, np.ndarray) else type(picture).__name__
-            raise ShapeError(f"{self._what}: render() must return an array [H, W, 3], got {got}")
+            raise ShapeError(f"{self._what}: render() must return an array [H, W, 3], at least 1 x 1, got {got}")
+        if picture.dtype != np.uint8:
+            # A conversion would turn floats in [0, 1] and NaN into a black image.
+            raise DtypeError(f"{self._what}: render() must return uint8 from 0 to 255, got {picture.dtype}")
         return resize(picture, size)
 
     def close(self) -> None:
@@ -79,7 +86,7 @@ class Gymnasium(Task):
             ":" in name or name in gymnasium.registry or any(key.startswith(f"{name}-v") for key in gymnasium.registry)
         )
         if not known:
-            raise UnknownNameError("Gymnasium environment", name, gymnasium.registry)
+            raise _unknown(name)
 
 
 def resize(picture: NDArray[np.uint8], size: int) -> NDArray[np.uint8]:
@@ -107,13 +114,29 @@ def _advice(space: gymnasium.Space[Any]) -> str:
     return f"; {_WITH_DQN}" if isinstance(space, gymnasium.spaces.Discrete) else ""
 
 
+def _unknown(name: str) -> UnknownNameError:
+    module, _, id_ = name.rpartition(":")
+    advice = "" if module else f"If it is your own: gym:MODULE:{name}, where importing MODULE registers it."
+    return UnknownNameError("Gymnasium environment", id_, gymnasium.registry, advice=advice)
+
+
+_OWN_OPTIONS = {"id": "env.task", "render_mode": "images", "max_episode_steps": "env.time_limit"}
+"""Arguments of `gymnasium.make` that are no options, and what sets them."""
+
+
 def _make(name: str, config: EnvConfig) -> gymnasium.Env[Any, Any]:
     choose_backend()  # Gymnasium's MuJoCo tasks read the same environment variables.
+    for option, by in _OWN_OPTIONS.items():
+        if option in config.options:
+            raise ConfigError(f"{config.what}: env.options must not have {option}, which {by} sets")
     # -1 removes Gymnasium's own time limit, because the config's limit may be longer.
-    limit = None if config.time_limit is None else -1
+    fixed = {"render_mode": "rgb_array", "max_episode_steps": None if config.time_limit is None else -1}
+    options: dict[str, Any] = {"disable_env_checker": True, **config.options, **fixed}
     try:
-        return gymnasium.make(name, render_mode="rgb_array", max_episode_steps=limit, disable_env_checker=True)
+        return gymnasium.make(name, **options)
     except UnregisteredEnv:
-        raise UnknownNameError("Gymnasium environment", name, gymnasium.registry) from None
+        raise _unknown(name) from None
     except (Error, ImportError, TypeError, ValueError) as error:
-        raise TaskError(f"{config.what} cannot be built: {type(error).__name__}: {error}") from error
+        missing = isinstance(error, ModuleNotFoundError) and ":" in name
+        advice = " To fix it, install the module, or add its folder to PYTHONPATH." if missing else ""
+        raise TaskError(f"{config.what} cannot be built: {type(error).__name__}: {error}{advice}") from error

@@ -9,8 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pamd.envs.config import EnvConfig, NoiseConfig
-from pamd.envs.dmc import DMControl
+from pamd.envs.dmc import DMControl, task_names
 from pamd.envs.task import FAMILIES, Adjust, MaskedFrame, Outcome, Task
+from pamd.errors import UnknownNameError
 
 # Separates the random streams of the noise and the simulator.
 _NOISE = 0x5EED
@@ -65,7 +66,9 @@ class States(Task):
 
     @classmethod
     def check_name(cls, name: str) -> None:
-        DMControl.check_name(name)
+        if (names := task_names()) and name not in names:
+            choices = [f"state:{task}" for task in names]
+            raise UnknownNameError("task", f"state:{name}", choices, command="pamd list tasks")
 
 
 @dataclass(frozen=True)

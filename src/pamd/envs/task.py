@@ -6,14 +6,18 @@ import dataclasses
 import sys
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from pamd.envs.backend import not_installed
 from pamd.envs.config import EnvConfig, Scene
 from pamd.errors import ConfigError, TaskError
 from pamd.registry import Registry
+
+DEFAULT_TIME_LIMIT = 1000
+"""Frames per episode of a task without a known limit. Without any limit, an evaluation might never end."""
 
 
 class Outcome(NamedTuple):
@@ -50,8 +54,9 @@ class Task(ABC):
     action_size: int
     frame_rate: float
     """Simulator frames per second of simulated time. It determines the playback speed of videos."""
-    time_limit: int | None = None
-    """Frames per episode if the simulator itself has no limit."""
+    time_limit: int | Literal["unknown"] | None = "unknown"
+    """Frames per episode. None: the simulator itself ends every episode. "unknown": perhaps it never does, so that
+    DEFAULT_TIME_LIMIT applies."""
     observation_size: int
     """The dimension n of state observations [n]. Only set by families with state observations."""
     states: ClassVar[bool] = False
@@ -60,6 +65,8 @@ class Task(ABC):
     """True if the family name alone is a valid task (`toy`)."""
     scenes: ClassVar[tuple[Scene, ...]] = ("stock",)
     """The scenes that the family can draw."""
+    takes_options: ClassVar[bool] = False
+    """True if the family reads `EnvConfig.options`."""
     episode: int = 0
     """The number of the episode; the environment sets it before `begin`."""
     run_seed: int = 0
@@ -189,6 +196,8 @@ def resolve_env(config: EnvConfig) -> EnvConfig:
         raise ConfigError(f"{config.what}: a distractor requires images; use noise for states")
     if config.antialias > 1 and cls.states:
         raise ConfigError(f"{config.what}: antialias requires images, got {config.antialias} for states; set 1")
+    if config.options and not cls.takes_options:
+        raise ConfigError(f"{config.what}: options are for gym: tasks only, got {', '.join(config.options)}")
     if config.scene not in cls.scenes:
         raise ConfigError(
             f"{config.what}: scene must be {' or '.join(cls.scenes)}, got {config.scene!r}:"
@@ -197,6 +206,11 @@ def resolve_env(config: EnvConfig) -> EnvConfig:
     if config.action_repeat is not None:
         return config
     return dataclasses.replace(config, action_repeat=cls.default_action_repeat(name))
+
+
+def episode_frames(task: Task, config: EnvConfig) -> int | None:
+    """Return the frames after which an episode is truncated. None: the simulator itself ends every episode."""
+    return config.limit(DEFAULT_TIME_LIMIT if task.time_limit == "unknown" else task.time_limit)
 
 
 def scale_action(action: NDArray[np.float32], low: NDArray[Any], high: NDArray[Any]) -> NDArray[np.float64]:
@@ -213,8 +227,11 @@ def scale_action(action: NDArray[np.float32], low: NDArray[Any], high: NDArray[A
 def _resolve(task: str) -> tuple[type[Task], str]:
     """Return the family and task name for `family:name`, a family such as `toy`, or a DMControl task."""
     family, colon, name = task.partition(":")
-    if colon:
-        return FAMILIES.get(family), name
-    if family in FAMILIES.names() and FAMILIES.get(family).bare:
-        return FAMILIES.get(family), ""
-    return FAMILIES.get("dmc"), task
+    try:
+        if colon:
+            return FAMILIES.get(family), name
+        if family in FAMILIES.names() and FAMILIES.get(family).bare:
+            return FAMILIES.get(family), ""
+        return FAMILIES.get("dmc"), task
+    except ModuleNotFoundError as error:
+        raise TaskError(not_installed(error)) from None

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
-from collections.abc import Mapping
+import traceback
+from collections.abc import Iterator, Mapping
 from typing import Annotated, Any
 
 import gymnasium
@@ -11,9 +13,10 @@ import numpy as np
 from annotated_types import Ge
 from numpy.typing import ArrayLike, NDArray
 
-from pamd.envs.task import Task
-from pamd.errors import ConfigError, ShapeError, TaskError
-from pamd.schema import check_values
+from pamd.envs.config import EnvConfig
+from pamd.envs.task import DEFAULT_TIME_LIMIT, Task, episode_frames
+from pamd.errors import ConfigError, PamdError, ShapeError, TaskError, TaskFailedError
+from pamd.schema import LARGEST_RETURN, check_values
 
 _Pixels = NDArray[np.uint8]
 _Observation = NDArray[Any]
@@ -28,26 +31,36 @@ def derive_seed(seed: int, index: int) -> int:
     return int(np.random.SeedSequence([seed, index]).generate_state(1)[0])
 
 
+@contextlib.contextmanager
+def blaming(config: EnvConfig, what: str) -> Iterator[None]:
+    """Turn an exception of the environment's code into a TaskFailedError with the place in that code.
+
+    SystemExit counts as well: an environment must not end the process of its user.
+    """
+    try:
+        yield
+    except PamdError:
+        raise
+    except (Exception, SystemExit) as error:
+        last = traceback.extract_tb(error.__traceback__)[-1]
+        reason = f"{type(error).__name__}: {error}".splitlines()[0]
+        raise TaskFailedError(f"{config.what} {what}: {reason} ({last.filename}, line {last.lineno})") from error
+
+
 class TaskEnv(gymnasium.Env[_Observation, _Action]):
     """A task as a Gymnasium environment. The observation is the newest frame, uint8 [3, H, W] or float32 [n].
 
     A decision repeats its action for `action_repeat` simulator frames, or fewer if the episode ends. The reward is the
-    sum over these frames, and only the last frame is drawn. `info["frames"]` is the number of frames.
+    sum over these frames, and only the last frame is drawn. `info["frames"]` is the number of frames. Whatever the
+    simulator raises is a TaskFailedError.
     """
 
-    def __init__(
-        self,
-        task: Task,
-        *,
-        size: int,
-        action_repeat: int,
-        time_limit: int | None,
-        antialias: int = 1,
-        render_size: int | None = None,
-    ) -> None:
-        self.task = task
+    def __init__(self, task: Task, config: EnvConfig, render_size: int | None = None) -> None:
+        size, action_repeat = config.size, config.action_repeat
+        assert action_repeat is not None
+        self.task, self.config = task, config
         self.action_repeat = action_repeat
-        self.time_limit = task.time_limit if time_limit is None else time_limit
+        self.time_limit = episode_frames(task, config)
         self.render_mode = "rgb_array"
         self.metadata = {
             "render_modes": ["rgb_array"],
@@ -59,17 +72,27 @@ class TaskEnv(gymnasium.Env[_Observation, _Action]):
             else gymnasium.spaces.Box(0, 255, (3, size, size), np.uint8)
         )
         self.action_space = gymnasium.spaces.Box(-1.0, 1.0, (task.action_size,), np.float32)
-        self._size, self._antialias = size, antialias
         self._render_size = size if render_size is None else render_size
-        self._age = 0
+        self._age, self._return = 0, 0.0
         self._closed = False
+
+    @property
+    def notice(self) -> str:
+        """What a user should know before a run; "" if there is nothing."""
+        if self.task.time_limit != "unknown" or self.time_limit != DEFAULT_TIME_LIMIT:
+            return ""
+        return (
+            f"limit: {self.config.what} states no time limit, so an episode is truncated after {DEFAULT_TIME_LIMIT}"
+            " simulator frames; --time-limit sets another"
+        )
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> _Start:
         super().reset(seed=seed)
         self.task.episode = (options or {}).get("episode", 0)
         self.task.run_seed = (options or {}).get("run_seed", 0)
-        self.task.begin(int(self.np_random.integers(2**32)) if seed is None else seed)
-        self._age = 0
+        self._age, self._return = 0, 0.0
+        with self._blaming("reset"):
+            self.task.begin(int(self.np_random.integers(2**32)) if seed is None else seed)
         return self.observe(), {"frames": 0}
 
     def step(self, action: _Action) -> _Step:
@@ -78,10 +101,17 @@ class TaskEnv(gymnasium.Env[_Observation, _Action]):
         total, frames, over = 0.0, 0, False
         info: dict[str, Any] = {}
         while frames < self.action_repeat and not over:
-            reward, terminated, truncated, info_of_frame = self.task.advance(action)
-            frames += 1
             self._age += 1
+            with self._blaming("step"):
+                reward, terminated, truncated, info_of_frame = self.task.advance(action)
+            frames += 1
             total += reward
+            self._return += reward
+            if not abs(self._return) <= LARGEST_RETURN:  # NaN compares as False.
+                raise TaskFailedError(
+                    f"{self.config.what}: the return of an episode must be a finite number of at most"
+                    f" {LARGEST_RETURN:g}, got {self._return} {self._when}"
+                )
             info.update(info_of_frame)
             truncated = truncated or (not terminated and self.time_limit is not None and self._age >= self.time_limit)
             over = terminated or truncated
@@ -89,16 +119,35 @@ class TaskEnv(gymnasium.Env[_Observation, _Action]):
 
     def observe(self, draw: int = 0) -> _Observation:
         """Return the current frame. Another value of `draw` gives different noise."""
-        return averaged(self.task.observe(self._size * self._antialias, draw), self._antialias)
+        factor, space = self.config.antialias, self.observation_space
+        with self._blaming("observation"):
+            frame = self.task.observe(self.config.size * factor, draw)
+        assert space.shape is not None
+        shape = space.shape if self.task.states else (3, factor * space.shape[1], factor * space.shape[2])
+        if not isinstance(frame, np.ndarray) or frame.dtype != space.dtype or frame.shape != shape:
+            got = f"{frame.dtype} {list(frame.shape)}" if isinstance(frame, np.ndarray) else type(frame).__name__
+            raise ShapeError(f"{self.config.what}: an observation must be {space.dtype} {list(shape)}, got {got}")
+        if self.task.states and not np.isfinite(frame).all():
+            raise TaskFailedError(f"{self.config.what}: an observation has NaN or infinite values {self._when}")
+        return averaged(frame, factor)
 
     def render(self) -> _Pixels:
         """Render the current state as RGB [H, W, 3]."""
-        return self.task.draw(self._render_size)
+        with self._blaming("image"):
+            return self.task.draw(self._render_size)
 
     def close(self) -> None:
         if not self._closed:
             self._closed = True
-            self.task.close()
+            with self._blaming("close"):
+                self.task.close()
+
+    @property
+    def _when(self) -> str:
+        return f"at step {self._age} of episode {self.task.episode}"
+
+    def _blaming(self, what: str) -> contextlib.AbstractContextManager[None]:
+        return blaming(self.config, f"failed in its {what} {self._when}")
 
 
 def averaged(picture: _Observation, factor: int) -> _Observation:
@@ -196,8 +245,8 @@ class Episodes(gymnasium.Wrapper[_Observation, _Action, _Observation, _Action]):
         for number, action in enumerate(state["actions"]):
             if not self._running:
                 raise TaskError(
-                    f"the state belongs to another environment: its episode ends after {number} decisions here,"
-                    f" but the state has {len(state['actions'])}"
+                    f"the environment has changed or is not deterministic: the episode of the state ends after {number}"
+                    f" decisions here, but the state has {len(state['actions'])}"
                 )
             observation = self.step(action)[0]
         return observation

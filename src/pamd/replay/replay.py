@@ -131,6 +131,14 @@ class Replay:
         return self._ring.written
 
     @property
+    def newest_frame(self) -> Frame:
+        """A copy of the frame that was written last."""
+        frames = np.empty((1, *self.layout.frame_shape), self.layout.dtype)
+        self._storage.frames.gather(np.array([self._newest_frame()]), out=frames)
+        newest: Frame = frames[0]
+        return newest
+
+    @property
     def needs_sync(self) -> bool:
         """True if half of the margin is used. Then write a checkpoint before the next iteration of the loop."""
         since = self.written - max(self._manifest.state.written, self.layout.capacity)

@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 from pamd import atomic_io
 from pamd.errors import ResourceError, RunError
 from pamd.runs import files
+from pamd.schema import LARGEST_RETURN
 
 LOGS = ("train", "eval", "timing")
 
@@ -30,8 +31,6 @@ _LONGEST = 2**24
 """The most bytes of a row, 16 MB: nearly a million returns. A row usually has about 1 kB."""
 _LARGEST_COUNT = 2**53
 """The largest count that a floating-point number represents exactly."""
-_LARGEST = 1e30
-"""The largest valid return. Sums and squares of smaller values are finite."""
 _COLLAPSED_RANK = 2.0
 """The effective rank below which the latents of a batch nearly lie on a line."""
 _OUT_OF_REACH = 0.1
@@ -107,9 +106,9 @@ def read_timing(path: Path, entry: Mapping[str, Any] | None = None) -> Log:
 def meter_warnings(meters: Mapping[str, Any]) -> list[str]:
     """Return warnings about the meters of a log row that the user should act on. The first word is their kind."""
     # A row of a file may hold anything.
-    rank, missed, largest = (
+    rank, missed, largest, bound = (
         value if _is_number(value := meters.get(name)) else None
-        for name in ("effective_rank", "reach_missed", "reach_largest")
+        for name in ("effective_rank", "reach_missed", "reach_largest", "reach_fixed_point")
     )
     sentences = []
     if rank is not None and rank < _COLLAPSED_RANK:
@@ -120,11 +119,23 @@ def meter_warnings(meters: Mapping[str, Any]) -> list[str]:
     if missed is not None and largest is not None and missed > _OUT_OF_REACH:
         sentences.append(
             f"reach: {100 * missed:.0f}% of the targets exceed {largest:.3g}, the "
-            "largest value of this distance on this encoder's latents, so the regression saturates; a smaller "
-            "reward weight c_R (--set method.metric.operator.c_R=1-gamma) lowers the targets; latent space ball "
-            "(--set method.latent_space=ball) makes the latents large enough for them"
+            f"largest value of this distance on this encoder's latents, so the regression saturates; "
+            f"{_reach_advice(largest, bound)}"
         )
     return sentences
+
+
+def _reach_advice(largest: float, bound: float | None) -> str:
+    """Return what helps against targets out of reach. `bound` is the largest target that rewards explain."""
+    if bound is not None and bound <= largest:  # A smaller reward weight or a larger latent space would not help.
+        return (
+            f"the rewards of a batch explain targets of at most {bound:.3g}; the rest comes from next latents that the "
+            "latent model predicts outside of the latent space"
+        )
+    return (
+        "a smaller reward weight c_R (--set method.metric.operator.c_R=1-gamma) lowers the targets; latent space ball "
+        "(--set method.latent_space=ball) makes the latents large enough for them"
+    )
 
 
 def read_warnings(run: Path) -> dict[str, str]:
@@ -269,4 +280,4 @@ def _check_returns(row: Mapping[str, Any], where: str) -> None:
 
 
 def _is_number(value: object) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool) and abs(value) <= _LARGEST
+    return isinstance(value, int | float) and not isinstance(value, bool) and abs(value) <= LARGEST_RETURN

@@ -120,7 +120,7 @@ def _replay(config: TrainConfig, storage: StorageName | None = None) -> Forecast
 def _evaluations(config: TrainConfig, decisions: int) -> float:
     """Return the cost of all evaluations during `decisions` decisions, in units of training decisions."""
     repeat = config.env.action_repeat or 4
-    length = (config.env.time_limit or _EPISODE_FRAMES) / repeat
+    length = (config.env.limit(_EPISODE_FRAMES) or _EPISODE_FRAMES) / repeat
     share = _EVALUATION_COST.get(config.scale, _EVALUATION_COST["paper"])
     between = config.evaluate_every * (length if config.evaluate_unit == "episodes" else 1)
     return (decisions / between + 1) * config.evaluate_episodes * length * share

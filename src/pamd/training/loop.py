@@ -32,6 +32,7 @@ def run_loop(session: Session, observer: Observer, stop: Stop) -> None:
     """Train until the budget is used up. Raises RunInterrupted after a stop signal, with a checkpoint."""
     config, run, clock = session.config, session.run, Stopwatch()
     run.write_status("running", session.budget)
+    _show_warnings(session, observer)
     saved_at = session.budget.decisions
     while True:
         decisions, last = session.budget.decisions, session.budget.decisions >= config.decisions

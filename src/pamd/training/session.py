@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from pamd.agent import Agent
 from pamd.envs import build_env
-from pamd.errors import CheckpointError, ConfigError, ReplayError, ResourceError, RunError
+from pamd.errors import CheckpointError, ConfigError, ReplayError, ResourceError, RunError, TaskFailedError
 from pamd.replay import Forecast, Replay, ReplayConfig, check_resources, forecast
 from pamd.replay.layout import StorageName
 from pamd.runs import Budget, RunDirectory
@@ -64,7 +64,7 @@ class Session:
         self.episode_return, self.episode_length = 0.0, 0
         self.metrics: dict[str, torch.Tensor | float] = {}
         """The newest value of each metric. Not every update computes all metrics."""
-        self.warnings: list[str] = []
+        self.warnings: list[str] = [notice] if (notice := self.env.unwrapped.notice) else []  # type: ignore[attr-defined]
         """Warnings that have not been shown yet."""
         self.warned: set[str] = set()
         self.versions: list[dict[str, Any]] = []
@@ -144,7 +144,7 @@ class Session:
         check_config(self.config, saved)
         try:
             self._restore(saved)
-        except (ReplayError, ResourceError, RunError):
+        except (ReplayError, ResourceError, RunError, TaskFailedError):
             raise
         except Exception as error:
             # If a checkpoint cannot be used for any reason, the previous one is tried.
@@ -165,6 +165,14 @@ class Session:
         if obs is None:
             raise CheckpointError("it contains no running episode")
         self.obs = obs
+        stored = self.replay.newest_frame
+        differing = float(np.mean(obs[-len(stored) :] != stored))
+        if differing:
+            self.warnings.append(
+                f"resume: {100 * differing:.2g}% of the restored observation differ from what was stored before the"
+                " interruption: the environment is not deterministic, or it draws differently on this machine, so this"
+                " run will not equal an uninterrupted one"
+            )
 
     def close(self) -> None:
         self.env.close()

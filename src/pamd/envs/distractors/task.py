@@ -14,9 +14,6 @@ from pamd.envs.distractors.scenery import Scenery, View
 from pamd.envs.distractors.split import load_clips
 from pamd.envs.task import Adjust, MaskedFrame, Outcome, Task
 
-SUITE_FRAMES = 1000
-"""The length of every episode of the DMControl suite."""
-
 
 class Distracted(Task):
     """A task with a distracting background. Dynamics, rewards and episode ends come from the inner task.
