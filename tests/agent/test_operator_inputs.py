@@ -142,7 +142,7 @@ def test_a_bare_representation_names_what_is_missing(name: str, says: str) -> No
 @pytest.mark.parametrize(
     ("method", "operator", "says"),
     [
-        ("mico", {"name": "state-action"}, "action_reward, which transition None does not give"),
+        ("mico", {"name": "state-action"}, "action_reward, which the term 'transition' predicts"),
         ("simsr", {"name": "state-action"}, r"--set method.reward=\{\}"),
         ("mico", {"name": "kernel", "options": {"next_latents": "model"}}, "next_sample, next_sample_other"),
         ("dbc-det+coordinate", {"name": "value"}, "operator 'value' compares scalars, but distance 'coordinate'"),

@@ -53,6 +53,8 @@ def old_fields(name: str, fidelity: Any) -> dict[str, Any]:
     if made.term("reward") is not None:
         fields["reward"] = {"init": "orthogonal"}
     metric: dict[str, Any] = {"regression": "mse"} if name == "simsr+mlp" and fidelity == "paper" else {}
+    if made.metric is not None:
+        metric["terminations"] = False  # 0.1.0 ignored them at both fidelities, and a tenth of these batches has them.
     if made.distance is not None and hasattr(made.distance.options, "aux_pairs"):
         estimated = dataclasses.replace(made.distance.options, aux_pairs=16, aux_probes=4)
         metric["distance"] = dataclasses.replace(made.distance, options=estimated)

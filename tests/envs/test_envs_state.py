@@ -119,7 +119,7 @@ def test_a_run_from_states_has_an_mlp_one_frame_and_no_augmentation() -> None:
         (lambda: NoiseConfig(mean=float("nan")), ConfigError, "mean must be a finite number"),
         (lambda: NoiseConfig(coordinates=0), ConfigError, "coordinates"),
         (lambda: configure(TASK, settings=["encoder.name=conv"]), ShapeError, "use encoder 'mlp'"),
-        (lambda: configure(TASK, storage="compressed"), ConfigError, "Valid: memory, mmap"),
+        (lambda: configure(TASK, storage="compressed"), ConfigError, "Valid: auto, memory, mmap"),
         (
             lambda: configure(TASK, settings=["learner.augmentation.name=random-shift"]),
             ConfigError,
