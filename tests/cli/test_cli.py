@@ -30,7 +30,7 @@ def test_train_resume_eval_and_config(tmp_path: Path, capsys: pytest.CaptureFixt
     assert f"next: `pamd eval {run}`" in said.err
     runtime = json.loads((run / "config.json").read_text())["runtime"]
     given = {"device": "cpu", "threads": 1, "tensorboard": False}
-    assert runtime == {**given, "memory": None, "video": "last", "wandb": None}
+    assert runtime == {**given, "label": None, "memory": None, "video": "last", "wandb": None}
     assert main(["resume", str(run)]) == 0
     said = capsys.readouterr()
     assert (said.out, "already finished" in said.err) == (f"{run}\n", True)
