@@ -144,6 +144,15 @@ def test_an_imported_module_is_trusted(run: Path) -> None:
     pamd.load(run).make_env().close()
 
 
+def test_options_of_a_constructor_require_trust(tmp_path: Path) -> None:
+    """Gymnasium's adapter for old environments, for example, imports the module in its option `env_id`."""
+    config = configure("gym:HalfCheetah-v5", scale="smoke", settings=("env.options.xml_file=their.xml",))
+    (tmp_path / "config.json").write_text(config_text(config))
+    with pytest.raises(TaskError, match=r"passes options to its constructor \(xml_file\)"):
+        read_config(tmp_path / "config.json")
+    assert read_config(tmp_path / "config.json", trust=True) == config
+
+
 def test_the_command_that_names_the_task_continues_its_run(run: Path, trained: Path) -> None:
     assert pamd.train(dot(decisions=32), run.parent) == run
     assert mark(trained).exists()

@@ -63,7 +63,7 @@ def train(
     made = build_config("train", task, options, config, set_, runtime, trust)
     with Display() as display:
         path = train_run(prepare_clips(made, display.say), runs, display)
-        display.say(f"next: `pamd eval {path}{trust_flag(made.env.task)}` or `pamd report {runs}`")
+        display.say(f"next: `pamd eval {path}{trust_flag(made.env)}` or `pamd report {runs}`")
     sys.stdout.write(f"{path}\n")
 
 

@@ -158,24 +158,34 @@ def least_shape(config: EnvConfig) -> tuple[int, ...]:
     return (config.frame_stack,) if observes_states(config.task) else config.picture_shape
 
 
-def refuse_import(task: str, file: object) -> None:
-    """Raise TaskError if building `task`, which `file` names, would import a module: a file must not choose code.
+def refuse_import(env: EnvConfig, file: object) -> None:
+    """Raise TaskError if building `env`, which is from `file`, would run code that the file chooses.
 
-    A module that this process has already imported is accepted, because building the task runs no new code then.
+    That is a module that the task names, or options for the constructor of an environment, which may load anything. A
+    module that this process has already imported is accepted, because building the task imports nothing then.
     """
-    cls, name = _resolve(task)
+    cls, name = _resolve(env.task)
     module = cls.module(name)
-    if module is not None and module not in sys.modules:
-        raise TaskError(
-            f"{file} names the task {task!r}, which imports the Python module {module!r}; a file must not choose code"
-            f" to run. If you trust it, use --trust (in Python: trust=True, or `import {module}` first)"
-        )
+    if module in sys.modules or not _needs_trust(env):
+        return
+    does = f"passes options to its constructor ({', '.join(env.options)})"
+    instead = "in Python: trust=True"
+    if module is not None:
+        does, instead = f"imports the Python module {module!r}", f"{instead}, or `import {module}` first"
+    raise TaskError(
+        f"{file} names the task {env.task!r}, which {does}; a file must not choose code to run. If you trust it, use"
+        f" --trust ({instead})"
+    )
 
 
-def trust_flag(task: str) -> str:
-    """Return " --trust" if a command that reads `task` from a file needs it; otherwise ""."""
-    cls, name = _resolve(task)
-    return "" if cls.module(name) is None else " --trust"
+def trust_flag(env: EnvConfig) -> str:
+    """Return " --trust" if a command that reads `env` from a file needs it; otherwise ""."""
+    return " --trust" if _needs_trust(env) else ""
+
+
+def _needs_trust(env: EnvConfig) -> bool:
+    cls, name = _resolve(env.task)
+    return cls.module(name) is not None or bool(env.options)
 
 
 def scenes(task: str) -> tuple[Scene, ...]:

@@ -157,7 +157,7 @@ def read_config(path: Path, runtime: Runtime | None = None, *, trust: bool = Fal
     """
     config = parse_config(read_config_tree(path), str(path))
     if not trust:
-        refuse_import(config.env.task, path)
+        refuse_import(config.env, path)
     return config if runtime is None else dataclasses.replace(config, runtime=runtime)
 
 

@@ -48,7 +48,7 @@ def run_loop(session: Session, observer: Observer, stop: Stop) -> None:
             saved_at = decisions
             run.write_status("running", session.budget)
         if stop.asked:
-            command = f"pamd resume {run.path}{trust_flag(config.env.task)}"
+            command = f"pamd resume {run.path}{trust_flag(config.env)}"
             raise RunInterrupted(f"{run.path} stopped at decision {decisions}; continue with `{command}`")
         if last:
             return

@@ -134,7 +134,7 @@ def _loading(facts: CardFacts) -> str:
     if facts.repo is not None:
         lines.insert(1, "from huggingface_hub import snapshot_download\n")
         source = f"snapshot_download({_quote(facts.repo)})"
-    trust = ", trust=True" if trust_flag(facts.config.env.task) else ""
+    trust = ", trust=True" if trust_flag(facts.config.env) else ""
     lines += ["", f"trained = pamd.load({source}{trust})", "env = trained.make_env(seed=0)", "obs, _ = env.reset()"]
     lines += ["action = trained.act(obs)  # the policy's mode", "```"]
     extras = "lab,hub" if facts.repo is not None else "lab"
@@ -158,7 +158,7 @@ def _training(facts: CardFacts) -> str:
         " `config.json` holds every setting. Train the same agent again with",
         "",
         "```sh",
-        f"pamd train --config config.json{trust_flag(config.env.task)}",
+        f"pamd train --config config.json{trust_flag(config.env)}",
         "```",
     ]
     if config.env.distractor is not None and config.env.distractor.train:

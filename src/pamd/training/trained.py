@@ -73,7 +73,7 @@ class Trained:
         Raises TaskError if the task imports a module (`gym:module:ID`), unless the agent was loaded with `trust`.
         """
         if not self.trust:
-            refuse_import(self.config.env.task, self.path / "config.json")
+            refuse_import(self.config.env, self.path / "config.json")
         return build_env(self.config.env, seed=seed, render_size=render_size)
 
     def replay(self) -> Replay:
