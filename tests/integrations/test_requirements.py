@@ -13,8 +13,8 @@ from pamd.integrations.requirements import require_library
 @pytest.mark.parametrize(
     ("version", "said"),
     [
-        ("0.13.9", r"pamd.integrations.torchrl requires torchrl >= 0.14, got 0.13.9: pip install -U 'pamd\[torchrl\]'"),
-        (None, r"requires torchrl >= 0.14: pip install 'pamd\[torchrl\]'"),
+        ("0.13.9", r"pamd.integrations.torchrl requires torchrl >= 0.14, got 0.13.9: pip install .*\[torchrl\]"),
+        (None, r"requires torchrl >= 0.14: pip install .*\[torchrl\]"),
     ],
 )
 def test_a_library_that_is_too_old_or_missing(version: str | None, said: str, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -124,7 +124,7 @@ def test_arguments_of_with_metric() -> None:
         with_metric(DQN, METHOD, learning_rate=0)
 
 
-@pytest.mark.parametrize(("version", "said"), [("2.8.1", "got 2.8.1"), (None, r"pip install 'pamd\[sb3\]'")])
+@pytest.mark.parametrize(("version", "said"), [("2.8.1", "got 2.8.1"), (None, r"pip install .*\[sb3\]")])
 def test_a_library_that_is_too_old_or_missing(version: str | None, said: str, monkeypatch: pytest.MonkeyPatch) -> None:
     def found(name: str) -> str:
         if version is None:

@@ -10,9 +10,13 @@ from pathlib import Path
 import pytest
 from tests.report.runs import write_run
 
+from pamd.configuration import configure
 from pamd.errors import RunError
 from pamd.runs import RunDirectory, read_progress, read_record, read_status
-from pamd.runs.identity import LAYOUT
+from pamd.runs.campaigns import campaign_runs, read_packed
+from pamd.runs.identity import LAYOUT, run_name
+from pamd.schema import from_json, to_tree
+from pamd.training.config import TrainConfig
 
 TORCH_FREE = ("pamd.runs", "pamd.runs.verify", "pamd.runs.campaigns", "pamd.report", "pamd.cli.report")
 
@@ -51,3 +55,23 @@ def test_a_damaged_status_is_no_status(tmp_path: Path, text: str) -> None:
     status = read_status(tmp_path)
     assert (status.known_state, status.decisions, status.time) == ("", None, None)
     assert read_progress(tmp_path).state == ""
+
+
+@pytest.mark.parametrize("file", ["results/bench/learning.parquet", "studies/verdicts/runs.parquet"])
+def test_published_runs_keep_their_names(file: str) -> None:
+    """A new option must not rename earlier runs: a study would train them again, and a sweep would not resume them."""
+    for run in campaign_runs(Path(__file__).parents[2] / file)[::20]:
+        tree = json.loads(read_packed(run, "config.json"))
+        fields = {key: value for key, value in tree.items() if key not in ("layout", "pamd")}
+        assert run_name(to_tree(from_json(TrainConfig, json.dumps(fields), "config"))) == run.name
+
+
+def test_terminations_name_a_run_only_if_its_task_can_terminate() -> None:
+    def name(task: str, *, terminations: bool) -> str:
+        config = configure(task, "simsr", settings=[f"method.metric.terminations={str(terminations).lower()}"])
+        return run_name(to_tree(config))
+
+    for task in ("walker_walk", "state:walker_walk", "toy:goal"):
+        assert name(task, terminations=True) == name(task, terminations=False)
+    for task in ("gym:CartPole-v1", "lqr_lqr_2_1"):
+        assert name(task, terminations=True) != name(task, terminations=False)

@@ -18,9 +18,12 @@ LAYOUT = 3
 _NOT_IDENTITY = ("layout", "pamd", "runtime", "decisions")
 """Versions, the runtime and the budget. They are not part of a run's identity."""
 
-_ADDED = {"angle": "exact", "evaluate_starts": "same", "act_before_update": False}
+_ADDED = {"angle": "exact", "evaluate_starts": "same", "act_before_update": False, "time_limit_cap": None}
 """Options that are newer than layout 3, with the value that all earlier runs had. At this value, an option is not part
 of a run's identity, so that earlier runs keep their names."""
+
+_ANY = object()
+"""Stands for every value of an added option."""
 
 _FIELDS = 5
 """The maximum number of edited fields that an error lists."""
@@ -51,23 +54,36 @@ def tree_identity(tree: Mapping[str, Any]) -> dict[str, Any]:
         # What it becomes depends on the machine, and no result depends on it. Runs keep the name of the old default.
         left["replay"] = {**replay, "storage": "memory"}
     env = left.get("env")
+    if isinstance(env, dict) and env.get("options") == {}:
+        # The field is newer than layout 3, and no earlier run had options.
+        env = left["env"] = {name: value for name, value in env.items() if name != "options"}
     # Reports also read files that do not contain a valid config.
     distractor = env.get("distractor") if isinstance(env, dict) else None
     if isinstance(env, dict) and isinstance(distractor, dict) and distractor.get("train"):
         # Videos are identified by their content. The location of the files does not matter.
         left["env"] = {**env, "distractor": {**distractor, "videos": None}}
-    return {name: _without_added(value) for name, value in left.items() if _is_identity(name, value)}
+    task = str(env.get("task")) if isinstance(env, dict) else ""
+    # In a task that never terminates, the metric computes the same with and without terminations.
+    added = _ADDED if _may_terminate(task) else _ADDED | {"terminations": _ANY}
+    return {name: _without(added, value) for name, value in left.items() if not _has(added, name, value)}
 
 
-def _without_added(value: Any) -> Any:
-    """Return a part of a tree without the added options that have the value of earlier runs."""
+def _may_terminate(task: str) -> bool:
+    """Return whether an episode of `task` can end before its time limit. Of our own families, only LQR can."""
+    name = task.removeprefix("state:")
+    return (":" in name and not name.startswith("toy:")) or name.startswith("lqr_")
+
+
+def _without(added: Mapping[str, Any], value: Any) -> Any:
+    """Return a part of a tree without the `added` options that have the value of earlier runs."""
     if isinstance(value, dict):
-        return {key: _without_added(inner) for key, inner in value.items() if _is_identity(key, inner)}
-    return [_without_added(item) for item in value] if isinstance(value, list) else value
+        return {key: _without(added, inner) for key, inner in value.items() if not _has(added, key, inner)}
+    return [_without(added, item) for item in value] if isinstance(value, list) else value
 
 
-def _is_identity(key: str, value: Any) -> bool:
-    return key not in _ADDED or value != _ADDED[key]
+def _has(added: Mapping[str, Any], key: str, value: Any) -> bool:
+    """Return whether `key` is an added option at the value of earlier runs."""
+    return key in added and added[key] in (_ANY, value)
 
 
 def identity_digest(identity: Mapping[str, Any]) -> str:
