@@ -12,9 +12,11 @@ def pytest_configure() -> None:
     # Workers share the cores; two threads each would only get in each other's way.
     torch.set_num_threads(1)
     os.environ["OMP_NUM_THREADS"] = "1"  # what they spawn, too
-    # A shell ignores SIGINT for what runs in its background. The commands that tests interrupt would inherit that.
-    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
-        signal.signal(signal.SIGINT, signal.default_int_handler)
+    # A shell ignores SIGINT for what runs in its background, and nohup ignores SIGHUP. The commands that tests
+    # interrupt would inherit that. They do not inherit a handler.
+    for number, handler in ((signal.SIGINT, signal.default_int_handler), (signal.SIGHUP, lambda *_: None)):
+        if signal.getsignal(number) is signal.SIG_IGN:
+            signal.signal(number, handler)
 
 
 @pytest.fixture(scope="session", autouse=True)
