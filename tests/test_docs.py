@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -152,3 +154,15 @@ def test_pages_and_examples_use_the_method_that_we_recommend() -> None:
     assert others <= {"getting-started.md: simsr+mlp", *own}, "of an example of --set, and the reader's own distances"
     assert f"`{DEFAULT_METHOD}`" in (ROOT / "README.md").read_text()
     assert f"use `{DEFAULT_METHOD}`, the default" in (ROOT / "docs" / "evidence.md").read_text()
+
+
+@pytest.mark.slow
+def test_the_site_builds_without_a_warning(tmp_path: Path) -> None:
+    pytest.importorskip("mkdocs", reason="pip install 'pamd[docs]'")
+    words = [sys.executable, "-m", "mkdocs", "build", "--strict", "--quiet", "--site-dir", str(tmp_path)]
+    done = subprocess.run(
+        words, cwd=ROOT, env={**os.environ, "NO_MKDOCS_2_WARNING": "1"}, capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stderr
+    assert (tmp_path / "files/studies/verdicts/plan.html").is_file(), "a page of a study that a page links to"
+    assert "Build the distance" in (tmp_path / "api.html").read_text()

@@ -29,16 +29,20 @@ def on_files(files: Files, config: Any) -> Files:
     for notebook in NOTEBOOKS:
         sources[f"tutorials/{notebook.stem}.md"] = notebook
     wanted: set[Path] = set()
-    for page, source in sources.items():
+    waiting = list(sources.items())
+    while waiting:
+        page, source = waiting.pop()
         text = as_markdown(source) if source.suffix == ".ipynb" else source.read_text()
         if page == "api.md":  # In the repository the page is a list; here mkdocstrings shows each name in full.
             text = re.sub(r"^- \[`(pamd[\w.]+)`\].*$", r"::: \1\n", text, flags=re.MULTILINE)
         text, linked = relinked(text, page, source)
+        # A linked page of a study is a page here, too, with links of its own.
+        waiting += [(_copy(path), path) for path in sorted(linked - wanted) if path.suffix == ".md"]
         wanted |= linked
         if (known := files.get_file_from_path(page)) is not None:
             files.remove(known)
         files.append(File.generated(config, page, content=text))
-    for path in sorted(wanted):
+    for path in sorted(path for path in wanted if path.suffix != ".md"):
         files.append(File.generated(config, _copy(path), abs_src_path=str(path)))
     return files
 
@@ -78,5 +82,5 @@ def relinked(text: str, page: str, source: Path) -> tuple[str, set[Path]]:
 
 
 def _copy(path: Path) -> str:
-    """Where the site keeps a file of the repository. mkdocs would make a page of a second .md."""
+    """Where the site keeps a file of the repository."""
     return f"files/{path.relative_to(ROOT).as_posix()}"

@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from tests.reliability import kills, soak
+from tests.reliability import kills, soak, sweeps
 from tests.reliability.__main__ import main
 from tests.reliability.kills import KINDS, Kind
 from tests.reliability.runs import SCENARIOS, differing
@@ -142,3 +142,28 @@ def test_a_short_storm_ends_with_the_same_bytes(tmp_path: Path) -> None:
     assert total["runs"] == 3
     assert total["interruptions"] >= 3
     assert (total["bytes different"], total["resumes failed"]) == (0, 0)
+
+
+def test_the_table_of_sweeps_adds_up_and_names_what_went_wrong(tmp_path: Path) -> None:
+    fine = {"run": 0, "scenario": "local", "interruptions": {"driver SIGHUP": 2}, "seconds": [0.1, 2.5], "lost": 0}
+    fine |= {"bytes": 100, "different": {}, "problems": []}
+    bad = {"run": 1, "scenario": "ray", "interruptions": {"worker SIGKILL": 1}, "seconds": [], "lost": 3, "bytes": 0}
+    bad |= {"different": {}, "problems": ["exit code 134"]}
+    table = sweeps._table([fine, bad], tmp_path)
+    local, _, total = table.records()
+    assert (local["driver SIGHUP"], local["slowest end of a run, s"], local["sweeps failed"]) == (2, 2.5, 0)
+    assert (total["interruptions"], total["decisions lost"], total["sweeps failed"]) == (3, 3, 1)
+    assert any("exit code 134" in note for note in table.notes)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("backend", ["local", "ray"])
+def test_an_interrupted_sweep_ends_with_the_same_bytes(backend: str, tmp_path: Path) -> None:
+    if backend == "ray":
+        pytest.importorskip("ray")
+    command = [sys.executable, "-m", "tests.reliability", "sweeps", "--interruptions", "1", "--backends", backend]
+    done = subprocess.run([*command, "--json", str(tmp_path)], capture_output=True, text=True, check=False, cwd=ROOT)
+    assert done.returncode == 0, done.stderr
+    *_, total = json.loads((tmp_path / "sweeps.json").read_text())["rows"]
+    assert total["interruptions"] >= 1
+    assert (total["bytes different"], total["decisions lost"], total["sweeps failed"]) == (0, 0, 0)
