@@ -1,8 +1,9 @@
 """`python -m studies.geometry COMMAND`: train the missing runs of a stage, choose the weights, collect the runs.
 
-run     train the runs of a stage that runs.parquet does not have yet; rerun the same command to continue
-choose  write weights.json from the runs of the stage `search`
-pack    add finished runs to runs.parquet
+run        train the runs of a stage that runs.parquet does not have yet; rerun the same command to continue
+choose     write weights.json from the runs of the stage `search`
+pack       add finished runs to runs.parquet
+mechanism  train runs of PAMD step by step and measure their matrices; rerun the same command to continue
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from pamd.errors import ConfigError, UnknownNameError
 from pamd.runs.campaigns import campaign_runs
 from pamd.training.config import run_name
 from studies.commands import run_command
+from studies.geometry import mechanism as steps
 from studies.geometry.plan import HERE, STAGES, WEIGHTS, runs
 from studies.geometry.search import choose_weights
 
@@ -75,7 +77,18 @@ def pack(runs_in: Path = Path("runs")) -> None:
     pack_runs([*([_DATA] if _DATA.exists() else []), runs_in], out=_DATA)
 
 
-COMMANDS: dict[str, Callable[..., Any]] = {"run": run, "choose": choose, "pack": pack}
+def mechanism(runs_in: Path = Path("runs"), seeds: int = 2) -> None:
+    """Train runs of PAMD step by step and add their measurements to mechanism.csv.
+
+    Args:
+        runs_in: parent directory of the runs
+        seeds: number of seeds
+    """
+    for line in steps.measure(runs_in, seeds):
+        print_text(line)
+
+
+COMMANDS: dict[str, Callable[..., Any]] = {"run": run, "choose": choose, "pack": pack, "mechanism": mechanism}
 
 
 def main(words: Sequence[str]) -> int:

@@ -17,7 +17,7 @@ from pamd.report.statistics import Estimate, Mean, Scores, Values, bootstrap, ho
 from pamd.runs import files
 from pamd.runs.logs import read_log
 from pamd.table import Table, Value
-from studies.geometry import plan
+from studies.geometry import mechanism, plan
 from studies.geometry.plan import ARMS, HERE, PRIMARY, TASKS
 from studies.geometry.search import last_return
 from studies.output import publish_figure, write_tables
@@ -85,12 +85,16 @@ def write(out: Path = HERE, *, runs: Sequence[Path] = (RUNS,), figures: bool = T
     tables += [
         table for table in (_primary_table(found), _arm_table(on_states, floors), _pixel_table(loaded)) if table.rows
     ]
+    steps = mechanism.rows()
+    tables += [_mechanism_table(steps)] if steps else []
     write_tables(tables, out / "tables")
     if figures:
-        pictures = (
+        pictures = [
             _curve_figure(loaded, floors, out / "figures/curves"),
             _effect_figure(found, out / "figures/effects"),
-        )
+        ]
+        if steps:
+            pictures.append(_mechanism_figure(steps, out / "figures/mechanism"))
         for written in pictures:
             publish_figure(written)
     return tables
@@ -302,4 +306,58 @@ def _effect_figure(found: Sequence[Answer], path: Path) -> list[Path]:
     axes.invert_yaxis()
     axes.set_xlabel("difference of normalized scores, with its 95% interval")
     axes.grid(axis="x", alpha=0.25)
+    return save_figure(figure, path)
+
+
+def _mechanism_means(rows: Sequence[mechanism.Row], arm: str, decisions: int, field: str) -> Values:
+    """Return a field of all runs of an arm at one time: the tasks and seeds of the arm, [R]."""
+    return np.array([getattr(row, field) for row in rows if (row.arm, row.decisions) == (arm, decisions)])
+
+
+def _mechanism_table(rows: Sequence[mechanism.Row]) -> Table:
+    """Return the means of the measured fields over tasks and seeds."""
+    fields = ("rank", "anisotropy", "variation", "top", "difference", "value", "state", "noise", "heard")
+    keys = sorted({(mechanism.ARMS.index(row.arm), row.decisions) for row in rows})
+    lines: list[list[Value]] = []
+    for index, decisions in keys:
+        arm = mechanism.ARMS[index]
+        values = [_mechanism_means(rows, arm, decisions, field) for field in fields]
+        lines.append([arm, decisions, len(values[0]), *(f"{value.mean():.3g}" for value in values)])
+    return Table("mechanism", "The matrices of PAMD during training", ["arm", "decisions", "runs", *fields], lines)
+
+
+_DIRECTIONS = {
+    "difference": ("difference of the two states", color("pamd")),
+    "value": ("gradient of the value", color("l2")),
+    "state": ("moves of the state", color("simsr")),
+    "noise": ("moves of the noise", "#6e6e6e"),
+}
+
+
+@page_style()
+def _mechanism_figure(rows: Sequence[mechanism.Row], path: Path) -> list[Path]:
+    """Draw the weight that G gives to four kinds of directions during training: geometric means over runs."""
+    from matplotlib import pyplot
+    from matplotlib.ticker import EngFormatter, ScalarFormatter
+
+    figure, panels = pyplot.subplots(
+        1, len(mechanism.ARMS), figsize=(11, 2.9), layout="constrained", sharex=True, sharey=True
+    )
+    for axes, arm in zip(panels, mechanism.ARMS, strict=True):
+        steps = sorted({row.decisions for row in rows if row.arm == arm})
+        for field, (name, hue) in _DIRECTIONS.items():
+            logs = [np.log(_mechanism_means(rows, arm, decisions, field)) for decisions in steps]
+            for index in range(min(map(len, logs), default=0)):
+                axes.plot(steps, [np.exp(values[index]) for values in logs], color=hue, linewidth=0.5, alpha=0.3)
+            axes.plot(steps, [np.exp(values.mean()) for values in logs], color=hue, linewidth=2.2, label=name)
+        axes.axhline(1, color="#333333", linewidth=0.8, linestyle=":")
+        axes.set_yscale("log")
+        axes.set_title(plain({"pamd": "PAMD, d = 50", "frozen": "frozen head, d = 50"}.get(arm, arm)))
+        axes.xaxis.set_major_formatter(EngFormatter(sep=""))
+        axes.yaxis.set_major_formatter(ScalarFormatter())
+        axes.set_xlabel("decisions")
+        axes.grid(alpha=0.25)
+    panels[0].set_ylabel("weight in G (1: isotropic)")
+    handles, names = panels[0].get_legend_handles_labels()
+    figure.legend(handles, names, loc="outside lower center", ncols=4, frameon=False)
     return save_figure(figure, path)

@@ -8,12 +8,15 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from studies.geometry import analysis, check, plan
+import torch
+from studies.geometry import analysis, check, mechanism, plan
 from studies.geometry.__main__ import main
 from studies.geometry.search import choose_weights, last_return
 
+from pamd.configuration import configure
 from pamd.errors import RunError
 from pamd.runs.campaigns import write_campaign
+from pamd.training import Trained, load, train
 from pamd.training.config import config_text, run_name
 
 
@@ -107,3 +110,49 @@ def test_the_primary_tests_agree_with_scipy(gain: float, tmp_path: Path, monkeyp
     # The gain is the same at both sizes of latents, so the third test must not find more at d = 8.
     expected = {0.0: ["no"] * 4, 0.2: ["yes", "yes", "no", "yes"]}
     assert [row[5] for row in ours] == expected[gain]
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory: pytest.TempPathFactory) -> Trained:
+    settings = ("env.noise.coordinates=3", "learner.random_decisions=50", "method.latent_dim=6", "encoder.hidden=16")
+    config = configure(
+        "state:cartpole_swingup", "dbc-det+pamd", scale="smoke", noise="projected", decisions=60, settings=settings
+    )
+    return load(train(config, tmp_path_factory.mktemp("runs")))
+
+
+def test_an_isotropic_matrix_gives_every_direction_the_weight_one(
+    trained: Trained, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(trained.distance, "matrix", lambda x, y: torch.eye(6).expand(len(x), 6, 6) * 0.3)
+    measured = mechanism.measured(trained, pairs=16)
+    for name in ("rank", "difference", "value", "state", "noise"):
+        assert measured[name] == pytest.approx(1), name
+    for name in ("anisotropy", "variation"):
+        assert measured[name] == pytest.approx(0, abs=1e-6), name
+    assert measured["heard"] > 0
+
+
+def test_a_matrix_along_the_difference_has_rank_one_and_its_whole_weight(
+    trained: Trained, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def along(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+        return torch.einsum("pi,pj->pij", x - y, x - y)
+
+    monkeypatch.setattr(trained.distance, "matrix", along)
+    measured = mechanism.measured(trained, pairs=16)
+    assert measured["difference"] == pytest.approx(6)
+    assert measured["top"] == pytest.approx(6)
+    assert measured["rank"] == pytest.approx(1 / 6, rel=1e-3)
+    assert measured["variation"] > 0.5
+
+
+def test_moves_follow_the_matrix_that_mixes_noise_and_state(trained: Trained) -> None:
+    obs = trained.replay().take(np.arange(4)).obs
+    noise = mechanism._noise(trained)
+    assert noise.matrix is not None
+    step = 1e-3
+    for coordinate in (0, noise.size - 1):
+        moved = obs + step * torch.as_tensor(noise.matrix[:, coordinate], dtype=obs.dtype)
+        slope = (trained.measured.encode(moved) - trained.measured.encode(obs)) / step
+        assert torch.allclose(mechanism._moves(trained, obs)[coordinate], slope, rtol=0.05, atol=5e-3)
