@@ -150,7 +150,7 @@ BROKEN = [(m, t) for m in METHODS for t in TERMS]
 def test_a_broken_update_does_not(method: str, term: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A sign flipped, or the gradient let through the metric target: each fails what the test above asks."""
     if term == "attached target":
-        monkeypatch.setattr(Operator, "target", Operator.target.__wrapped__)  # type: ignore[attr-defined]
+        monkeypatch.setattr(Operator, "target", Operator._target)
         monkeypatch.setattr(MetricInputs, "_next", functools.cached_property(attached_prediction))
         MetricInputs.__dict__["_next"].__set_name__(MetricInputs, "_next")
         # The meters would stumble over it at once. The question here is whether the update suffers.

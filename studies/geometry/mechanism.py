@@ -30,7 +30,7 @@ __all__ = ["ARMS", "DATA", "Row", "measure", "measured", "rows"]
 DATA = HERE / "mechanism.csv"
 ARMS = ("pamd", "pamd, d = 8", "pamd, projected noise", "frozen")
 STEPS = (1_000, 3_000, 6_000, 12_000, plan.DECISIONS)
-"""Budgets in decisions. The first 1,000 decisions are random, without updates."""
+"""Budgets in decisions. The first 500 decisions are random, and there are 165 updates until the first step."""
 PAIRS = 256
 TOP = 0.1
 """The share of directions that are called the top directions of G; at least one."""

@@ -139,6 +139,15 @@ def test_a_figure_follows_the_color_scheme(opened: Any) -> None:
     assert picture.evaluate(lightness) == (0x1B if light else 0xE6)
 
 
+def wait_until(page: Any, condition: str) -> None:
+    """Wait until a condition in JavaScript holds. Playwright's own function evaluates text, which the page forbids."""
+    for _ in range(600):
+        if page.evaluate(condition):
+            return
+        page.wait_for_timeout(50)
+    pytest.fail(f"still not true: {condition}")
+
+
 def test_videos_of_one_seed_play_together(opened: Any) -> None:
     row = opened.locator(".together").first
     assert row.locator("video").count() == 3
@@ -148,7 +157,7 @@ def test_videos_of_one_seed_play_together(opened: Any) -> None:
     times = "[...document.querySelector('.together').querySelectorAll('video')].map((one) => one.currentTime)"
     button = row.get_by_role("button")
     button.click()
-    opened.wait_for_function(f"{times}.every((time) => time > 0)")
+    wait_until(opened, f"{times}.every((time) => time > 0)")
     assert button.inner_text() == "Pause"
     button.click()
     assert opened.evaluate("[...document.querySelectorAll('.together video')].every((one) => one.paused)")
@@ -242,5 +251,5 @@ def test_the_tip_covers_no_curve_of_its_panel(opened: Any) -> None:
 
 def test_a_changed_window_is_drawn_anew(opened: Any) -> None:
     opened.set_viewport_size({"width": 700, "height": 800})
-    opened.wait_for_function("document.querySelector('.panel svg').viewBox.baseVal.width <= 700")
+    wait_until(opened, "document.querySelector('.panel svg').viewBox.baseVal.width <= 700")
     assert opened.evaluate("document.documentElement.scrollWidth") <= 700
