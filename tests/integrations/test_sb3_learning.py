@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from gymnasium.wrappers import FlattenObservation
 from stable_baselines3 import DQN, SAC
 from stable_baselines3.common.callbacks import EvalCallback
 from stable_baselines3.common.env_util import make_vec_env
@@ -17,7 +18,7 @@ from tests.integrations.pictures import ALGORITHMS, METHOD, Pictures, make, opti
 
 import pamd
 from pamd.errors import ConfigError
-from pamd.integrations.sb3 import LatentCNN, with_metric
+from pamd.integrations.sb3 import LatentCNN, LatentMLP, with_metric
 from pamd.integrations.sb3.metric import Transitions
 from pamd.integrations.sb3.policies import LATENT_POLICIES
 from pamd.types import OperatorInputs
@@ -154,6 +155,21 @@ def test_the_actor_of_a_latent_policy_reads_the_critics_encoder_without_gradient
         reads = model.actor_target.extract_features(obs, model.actor_target.features_extractor)
         assert torch.equal(reads, model.critic_target.extract_features(obs, slow))
         assert not torch.equal(reads, model.critic.extract_features(obs, encoder))
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_latent_policy_reads_vectors(name: str, tmp_path: Path) -> None:
+    env = FlattenObservation(Pictures(name == "DQN"))
+    model = make(name, "LatentPolicy", env=env).learn(16)
+    model.save(tmp_path / "model")
+    loaded = type(model).load(tmp_path / "model", env=env)
+    encoder = loaded._extractors().online
+    assert isinstance(encoder, LatentMLP)
+    assert (encoder.features_dim, encoder.latent_space) == (6, "sphere")
+    assert same(model, loaded)
+    before = encoder.encoder.head.weight.clone()
+    loaded.learn(16)
+    assert not torch.equal(before, encoder.encoder.head.weight)
 
 
 def test_a_latent_policy_serves_plain_sb3_too() -> None:

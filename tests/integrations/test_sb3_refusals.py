@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import importlib.metadata
+from pathlib import Path
 from typing import Any
 
 import gymnasium
@@ -56,7 +57,7 @@ def test_a_batch_of_one_is_refused_only_where_states_are_paired() -> None:
 
 
 def test_an_encoder_without_parameters() -> None:
-    with pytest.raises(ConfigError, match="FlattenExtractor, has no trainable parameters; use CnnPolicy"):
+    with pytest.raises(ConfigError, match="FlattenExtractor, has no trainable parameters; use LatentPolicy"):
         make("SAC", "MlpPolicy")
 
 
@@ -99,10 +100,35 @@ def test_a_latent_extractor_of_another_space() -> None:
         make("SAC", "LatentPolicy", policy_kwargs=kwargs)
 
 
-def test_a_latent_policy_without_pictures() -> None:
-    env = Blank(spaces.Box(-1, 1, (4,), np.float32), spaces.Discrete(2))
-    with pytest.raises(ConfigError, match=r"LatentCNN requires images \[C, H, W\], got observations \[4\]"):
-        with_metric(DQN, METHOD)("LatentPolicy", env, buffer_size=10)
+@pytest.mark.parametrize(
+    ("shape", "said"),
+    [
+        ((40, 40), r"got observations \[40, 40\]; add an axis of channels"),
+        ((40, 40, 3), r"got observations \[40, 40, 3\], whose channels are last; use uint8"),
+        ((3, 2, 40), r"got observations \[3, 2, 40\]; the least size is 3 x 3"),
+    ],
+)
+def test_observations_that_are_neither_images_nor_vectors(shape: tuple[int, ...], said: str) -> None:
+    env = Blank(spaces.Box(0, 1, shape, np.float32), spaces.Discrete(2))
+    with pytest.raises(ConfigError, match=rf"LatentCNN requires images \[C, H, W\], {said}"):
+        with_metric(DQN, METHOD)("LatentPolicy", env, buffer_size=10, policy_kwargs={"normalize_images": False})
+
+
+def test_the_size_of_features_belongs_to_the_method() -> None:
+    kwargs = {"features_extractor_kwargs": {"features_dim": 64}}
+    with pytest.raises(ConfigError, match=r"must not have features_dim.*use with_metric\(\.\.\., latent_dim=64\)"):
+        make("SAC", "LatentPolicy", policy_kwargs=kwargs)
+
+
+def test_parameters_of_a_plain_model(tmp_path: Path) -> None:
+    model = make("SAC")
+    plain = {name: state for name, state in model.get_parameters().items() if not name.startswith("metric")}
+    with pytest.raises(ConfigError, match=r"these parameters have no metric.*exact_match=False"):
+        model.set_parameters(plain)
+    model.set_parameters(plain, exact_match=False)
+    make("SAC", plain=True).save(tmp_path / "plain")
+    with pytest.raises(ConfigError, match="these parameters have no metric"):
+        with_metric(SAC, METHOD).load(tmp_path / "plain")
 
 
 def test_arguments_of_with_metric() -> None:
@@ -110,6 +136,8 @@ def test_arguments_of_with_metric() -> None:
         with_metric(A2C, METHOD)
     with pytest.raises(ConfigError, match=r"got 'SAC'"):
         with_metric("SAC", METHOD)  # type: ignore[type-var]
+    with pytest.raises(ConfigError, match=r"an instance of SAC\. Use with_metric\(SAC, method\)"):
+        with_metric(make("SAC", plain=True), METHOD)
     with pytest.raises(UnknownNameError, match="Did you mean 'pamd'"):
         with_metric(DQN, "simsr+pmad")
     with pytest.raises(ConfigError, match=r"'drqv2:simsr\+pamd' names a learner, but SAC is .*; use 'simsr\+pamd'$"):

@@ -8,6 +8,6 @@ require_library(__name__, "stable-baselines3", (2, 9), "sb3")
 
 from pamd.integrations.sb3.algorithm import with_metric  # noqa: E402  The version is checked first.
 from pamd.integrations.sb3.metric import Metric, MetricOptions  # noqa: E402
-from pamd.integrations.sb3.policies import LatentCNN  # noqa: E402
+from pamd.integrations.sb3.policies import LatentCNN, LatentMLP  # noqa: E402
 
-__all__ = ["LatentCNN", "Metric", "MetricOptions", "with_metric"]
+__all__ = ["LatentCNN", "LatentMLP", "Metric", "MetricOptions", "with_metric"]

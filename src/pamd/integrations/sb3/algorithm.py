@@ -10,12 +10,13 @@ from stable_baselines3 import DQN
 from stable_baselines3.common.base_class import BaseAlgorithm
 from stable_baselines3.common.buffers import ReplayBuffer
 from stable_baselines3.common.preprocessing import get_action_dim
+from stable_baselines3.common.save_util import load_from_zip_file
 from stable_baselines3.common.utils import update_learning_rate
 
 from pamd.errors import ConfigError
 from pamd.integrations.sb3.checks import check_algorithm, check_before, check_env, check_extractors, check_method
 from pamd.integrations.sb3.metric import Extractors, Metric, MetricOptions, Transitions
-from pamd.integrations.sb3.policies import LATENT_POLICIES, LatentCNN
+from pamd.integrations.sb3.policies import LATENT_POLICIES, LatentCNN, LatentMLP, latent_extractor
 from pamd.integrations.sb3.rollouts import StepRecorder, TransitionRolloutBuffer
 from pamd.methods import Method
 from pamd.methods import method as named_method
@@ -108,11 +109,17 @@ class _WithMetric(_Base):
             )
 
     def _choose_latents(self) -> None:
-        """Set the latent options of the policy's LatentCNN, unless the user has set them."""
+        """Set the latent options of the policy's LatentCNN or LatentMLP, unless the user has set them."""
         if not issubclass(self.policy_class, tuple(LATENT_POLICIES.values())):
             return
-        if self.policy_kwargs.get("features_extractor_class", LatentCNN) is LatentCNN:
+        extractor = self.policy_kwargs.get("features_extractor_class", latent_extractor(self.observation_space))
+        if extractor in (LatentCNN, LatentMLP):
             method, given = self.metric_options.method, self.policy_kwargs.get("features_extractor_kwargs", {})
+            if "features_dim" in given:
+                raise ConfigError(
+                    f"features_extractor_kwargs of {extractor.__name__} must not have features_dim: the size of a"
+                    f" latent belongs to the method; use with_metric(..., latent_dim={given['features_dim']})"
+                )
             wanted = {"latent_dim": method.latent_dim, "latent_space": method.latent_space, **given}
             if method.latent_space == "ball" and not isinstance(method.ball_radius, str):
                 wanted = {"ball_radius": method.ball_radius, **wanted}
@@ -137,6 +144,20 @@ class _WithMetric(_Base):
     def _log_metric(self) -> None:
         for name, value in self.metric.metrics().items():
             self.logger.record(f"metric/{name}", value)
+
+    def set_parameters(
+        self, load_path_or_dict: Any, exact_match: bool = True, device: torch.device | str = "auto"
+    ) -> None:
+        """Load parameters as SB3 does. Those of a plain algorithm require `exact_match=False`."""
+        parameters = load_path_or_dict
+        if not isinstance(parameters, dict):
+            _, parameters, _ = load_from_zip_file(load_path_or_dict, device=device, load_data=False)
+        if exact_match and "metric" not in parameters:
+            raise ConfigError(
+                "these parameters have no metric: they are those of a model without with_metric; to begin with them,"
+                " build a new model and call set_parameters(..., exact_match=False)"
+            )
+        super().set_parameters(parameters, exact_match, device)
 
     def _get_torch_save_params(self) -> tuple[list[str], list[str]]:
         names, variables = super()._get_torch_save_params()

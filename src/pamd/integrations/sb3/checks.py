@@ -28,6 +28,9 @@ def check_algorithm(algorithm: Any) -> str:
     given = getattr(algorithm, "__name__", repr(algorithm))
     hint = nearest(given, SUPPORTED)
     meant = f" Did you mean {hint}?" if hint else ""
+    if isinstance(algorithm, BaseAlgorithm):
+        given = f"a model, an instance of {type(algorithm).__name__}"
+        meant = f" Use with_metric({type(algorithm).__name__}, method)(policy, env) instead."
     raise ConfigError(f"with_metric requires one of {', '.join(SUPPORTED)}, or a subclass, got {given}.{meant}")
 
 
@@ -47,7 +50,8 @@ def check_before(model: Any) -> None:
     if isinstance(model.observation_space, spaces.Dict):
         raise ConfigError(
             "with_metric does not support dict observations (MultiInputPolicy, HerReplayBuffer): which part of them"
-            " the metric should read is not defined; wrap the environment so that it gives one array"
+            " the metric should read is not defined; wrap the environment so that it gives one array, for example"
+            " in gymnasium.wrappers.FlattenObservation"
         )
     if not isinstance(model.action_space, (spaces.Box, spaces.Discrete)):
         raise ConfigError(
@@ -94,8 +98,8 @@ def check_extractors(model: Any, extractors: Extractors, options: MetricOptions)
     name = type(online).__name__
     if not any(p.requires_grad for p in online.parameters()):
         raise ConfigError(
-            f"the policy's features extractor, {name}, has no trainable parameters; use CnnPolicy or"
-            " LatentPolicy, or give policy_kwargs a features_extractor_class that learns"
+            f"the policy's features extractor, {name}, has no trainable parameters; use LatentPolicy,"
+            " or CnnPolicy for images, or give policy_kwargs a features_extractor_class that learns"
         )
     if not isinstance(model, (DQN, PPO)) and model.critic.share_features_extractor:
         raise ConfigError(
@@ -106,7 +110,8 @@ def check_extractors(model: Any, extractors: Extractors, options: MetricOptions)
     if space is not None and (online.features_dim, space) != (method.latent_dim, method.latent_space):
         raise ConfigError(
             f"method {method.name!r} requires latents of {method.latent_dim} numbers in latent_space"
-            f" {method.latent_space!r}, but {name} gives {online.features_dim} in {space!r}"
+            f" {method.latent_space!r}, but {name} gives {online.features_dim} in {space!r};"
+            " both belong to the method: with_metric(..., latent_dim=...)"
         )
     reads_target = options.extra_passes or (method.metric is not None and method.metric.right == "target")
     if extractors.target is None and reads_target and method.copies:

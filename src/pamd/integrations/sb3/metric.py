@@ -97,10 +97,10 @@ def without_extra_passes(method: Method, *, has_target: bool) -> Method:
 class Metric(nn.Module):
     """A `Representation` on features of the critic's extractor, with its own optimizer and generator.
 
-    The features of a `LatentCNN` are latents. Other features are projected to d dimensions by a linear layer, which
-    belongs to the metric. While the metric is `attached`, it intercepts the critic's forward pass, which is the first
-    pass with gradient after a sample. The losses are computed on the features of this pass, and their gradient is added
-    in the backward pass.
+    The features of a `LatentCNN` or `LatentMLP` are latents. Other features are projected to d dimensions by a linear
+    layer, which belongs to the metric. While the metric is `attached`, it intercepts the critic's forward pass, which
+    is the first pass with gradient after a sample. The losses are computed on the features of this pass, and their
+    gradient is added in the backward pass.
     """
 
     def __init__(

@@ -7,20 +7,34 @@ from typing import Any
 import torch
 from gymnasium import spaces
 from stable_baselines3.common.policies import ActorCriticPolicy, BasePolicy
+from stable_baselines3.common.preprocessing import get_flattened_obs_dim
 from stable_baselines3.common.torch_layers import BaseFeaturesExtractor, NatureCNN
 from stable_baselines3.dqn.policies import DQNPolicy
 from stable_baselines3.sac.policies import SACPolicy
 from stable_baselines3.td3.policies import TD3Policy
 from torch import Tensor, nn
 
+from pamd.encoders.mlp import Mlp, MlpConfig
 from pamd.errors import ConfigError
 from pamd.methods import LatentSpace
 from pamd.representation.encoder import Ball, Normalize
 
-__all__ = ["LATENT_POLICIES", "LatentCNN", "LatentDQNPolicy", "LatentPPOPolicy", "LatentSACPolicy", "LatentTD3Policy"]
+__all__ = [
+    "LATENT_POLICIES",
+    "LatentCNN",
+    "LatentDQNPolicy",
+    "LatentMLP",
+    "LatentPPOPolicy",
+    "LatentSACPolicy",
+    "LatentTD3Policy",
+]
 
 NATURE_SIZE = 36
 """The minimum image size for the three convolutions of NatureCNN."""
+KERNEL = 3
+"""The size of the convolution for smaller images."""
+COLORS = 4
+"""The largest number of channels of one image, with transparency."""
 Q_WIDTH = 512
 """The width of the hidden layer between latent and action values, as in NatureCNN."""
 
@@ -40,11 +54,7 @@ class LatentCNN(BaseFeaturesExtractor):
         latent_space: LatentSpace = "layernorm",
         ball_radius: float | None = None,
     ) -> None:
-        if len(observation_space.shape) != 3:
-            raise ConfigError(
-                f"LatentCNN requires images [C, H, W], got observations {list(observation_space.shape)}; give"
-                " policy_kwargs another features_extractor_class"
-            )
+        _check_images(observation_space)
         super().__init__(observation_space, latent_dim)
         self.latent_space = latent_space
         if min(observation_space.shape[1:]) >= NATURE_SIZE:
@@ -52,14 +62,55 @@ class LatentCNN(BaseFeaturesExtractor):
             self.trunk, self.project = nature.cnn, nature.linear[0]
         else:
             channels, height, width = observation_space.shape
-            self.trunk = nn.Sequential(nn.Conv2d(channels, 16, 3), nn.ReLU(), nn.Flatten())
-            self.project = nn.Linear(16 * (height - 2) * (width - 2), latent_dim)
+            self.trunk = nn.Sequential(nn.Conv2d(channels, 16, KERNEL), nn.ReLU(), nn.Flatten())
+            self.project = nn.Linear(16 * (height - KERNEL + 1) * (width - KERNEL + 1), latent_dim)
         self.space = Normalize(latent_space, latent_dim, Ball(radius=ball_radius))
 
     def forward(self, observations: Tensor) -> Tensor:
         """Encode images [B, C, H, W] in [0, 1] to latents [B, d]."""
         z: Tensor = self.space(self.project(self.trunk(observations)))
         return z
+
+
+def _check_images(space: spaces.Space[Any]) -> None:
+    shape = list(space.shape or ())
+    wanted = f"LatentCNN requires images [C, H, W], got observations {shape}"
+    if len(shape) != 3:
+        raise ConfigError(f"{wanted}; add an axis of channels, or give policy_kwargs another features_extractor_class")
+    if shape[2] <= COLORS < shape[0]:
+        # SB3 moves the channels of uint8 images only. Convolutions would run over rows and colors.
+        raise ConfigError(f"{wanted}, whose channels are last; use uint8 from 0 to 255, or transpose them to [C, H, W]")
+    if min(shape[1:]) < KERNEL:
+        raise ConfigError(f"{wanted}; the least size is {KERNEL} x {KERNEL}")
+
+
+class LatentMLP(BaseFeaturesExtractor):
+    """Encodes vectors [B, n] to latents [B, d] in the method's latent space: the encoder `mlp` of this package."""
+
+    def __init__(
+        self,
+        observation_space: spaces.Space[Any],
+        latent_dim: int = 50,
+        latent_space: LatentSpace = "layernorm",
+        ball_radius: float | None = None,
+        hidden: int = 256,
+        layers: int = 2,
+    ) -> None:
+        super().__init__(observation_space, latent_dim)
+        self.latent_space = latent_space
+        width = get_flattened_obs_dim(observation_space)
+        self.encoder = Mlp(MlpConfig(hidden=hidden, layers=layers), (width,), latent_dim)
+        self.space = Normalize(latent_space, latent_dim, Ball(radius=ball_radius))
+
+    def forward(self, observations: Tensor) -> Tensor:
+        """Encode vectors [B, n] to latents [B, d]."""
+        z: Tensor = self.space(self.encoder(observations))
+        return z
+
+
+def latent_extractor(space: spaces.Space[Any]) -> type[LatentCNN] | type[LatentMLP]:
+    """Return the extractor of "LatentPolicy": a LatentCNN for images, and a LatentMLP for vectors and numbers."""
+    return LatentMLP if len(space.shape or ()) < 2 else LatentCNN
 
 
 class WithoutGradient(BaseFeaturesExtractor):
@@ -75,16 +126,16 @@ class WithoutGradient(BaseFeaturesExtractor):
         return z
 
 
-def _read_latents(kwargs: dict[str, Any], **defaults: Any) -> dict[str, Any]:
-    """Return keyword arguments of a policy with LatentCNN as the default extractor."""
-    return {"features_extractor_class": LatentCNN, **defaults, **kwargs}
+def _read_latents(space: spaces.Space[Any], kwargs: dict[str, Any], **defaults: Any) -> dict[str, Any]:
+    """Return keyword arguments of a policy that reads latents of observations in `space` by default."""
+    return {"features_extractor_class": latent_extractor(space), **defaults, **kwargs}
 
 
 class LatentSACPolicy(SACPolicy):
     """SAC whose actor reads the critic's encoder without gradient. The critic's loss alone trains the encoder."""
 
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        super().__init__(*args, **_read_latents(kwargs))
+    def __init__(self, observation_space: spaces.Space[Any], *args: Any, **kwargs: Any) -> None:
+        super().__init__(observation_space, *args, **_read_latents(observation_space, kwargs))
 
     def _build(self, lr_schedule: Any) -> None:
         _build_critics(self, lr_schedule)
@@ -95,8 +146,8 @@ class LatentSACPolicy(SACPolicy):
 class LatentTD3Policy(TD3Policy):
     """TD3 whose actors read the critics' encoders without gradient. The critic's loss alone trains the encoder."""
 
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        super().__init__(*args, **_read_latents(kwargs))
+    def __init__(self, observation_space: spaces.Space[Any], *args: Any, **kwargs: Any) -> None:
+        super().__init__(observation_space, *args, **_read_latents(observation_space, kwargs))
 
     def _build(self, lr_schedule: Any) -> None:
         _build_critics(self, lr_schedule)
@@ -124,15 +175,15 @@ def _make_optimizer(policy: BasePolicy, network: nn.Module, lr_schedule: Any) ->
 class LatentDQNPolicy(DQNPolicy):
     """DQN with one hidden layer between the latent and the action values."""
 
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        super().__init__(*args, **_read_latents(kwargs, net_arch=[Q_WIDTH]))
+    def __init__(self, observation_space: spaces.Space[Any], *args: Any, **kwargs: Any) -> None:
+        super().__init__(observation_space, *args, **_read_latents(observation_space, kwargs, net_arch=[Q_WIDTH]))
 
 
 class LatentPPOPolicy(ActorCriticPolicy):
     """PPO with policy and value heads on the latent. Both losses train the encoder, as in SB3's own policies."""
 
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        super().__init__(*args, **_read_latents(kwargs))
+    def __init__(self, observation_space: spaces.Space[Any], *args: Any, **kwargs: Any) -> None:
+        super().__init__(observation_space, *args, **_read_latents(observation_space, kwargs))
 
 
 LATENT_POLICIES: dict[str, type[BasePolicy]] = {
