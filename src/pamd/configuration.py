@@ -27,7 +27,7 @@ from pamd.envs.distractors import DistractorConfig
 from pamd.errors import ConfigError, UnknownNameError
 from pamd.learners import LEARNERS, AugmentationPart, LearnerPart
 from pamd.methods import DEFAULT_METHOD, Fidelity
-from pamd.methods.pipelines import LIST_METHODS, STEP_OFFSET, Side
+from pamd.methods.pipelines import STEP_OFFSET, Side
 from pamd.replay import ReplayConfig
 from pamd.replay.layout import StorageChoice
 from pamd.scales import SCALES
@@ -217,7 +217,7 @@ def split_name(name: str, learner: str | None = None) -> tuple[str, str]:
     first, colon, rest = name.partition(":")
     if not colon and first not in LEARNERS.names():
         if first.partition("+")[0] not in methods.PIPELINES:
-            raise UnknownNameError("method", name, [*methods.names(), *LEARNERS.names()], command=LIST_METHODS)
+            raise methods.unknown_method(name, LEARNERS.names())
         return learner or "sac", name
     if learner is not None and learner != first:
         raise ConfigError(f"method {name!r} names learner {first!r}; it cannot be combined with learner {learner!r}")

@@ -159,6 +159,12 @@ def test_an_own_environment_is_named_with_its_module(tmp_path: Path, monkeypatch
         make_env("gym:Dot-v0")
     with pytest.raises(TaskError, match=r"No module named 'my_dot'.* add its folder to PYTHONPATH"):
         make_env("gym:my_dot:Dot-v0")
+    with pytest.raises(TaskError, match=r"A module is named without .py: gym:my_dot:Dot-v0"):
+        make_env("gym:my_dot.py:Dot-v0")
+    with pytest.raises(UnknownNameError, match=r"Did you mean 'gym:Pendulum-v1'"):
+        make_env("Pendulum-v1")
+    with pytest.raises(UnknownNameError, match=r"Did you mean 'gym:my_dot:Dot-v0'"):
+        make_env("my_dot:Dot-v0")
     source = "import gymnasium\nfrom tests.envs.test_envs_gym import Wide\ngymnasium.register('Dot-v0', Wide)\n"
     (tmp_path / "my_dot.py").write_text(source)
     monkeypatch.syspath_prepend(tmp_path)
@@ -175,6 +181,9 @@ def test_options_of_the_environment_are_settings() -> None:
         make_env("gym:Flat-v0", options={"max_episode_steps": 3})
     with pytest.raises(TaskError, match=r"cannot be built: TypeError: .*'falt'"):
         make_env("gym:Flat-v0", options={"falt": True})
+    gymnasium.register("Vector-v0", lambda: None)
+    with pytest.raises(TaskError, match=r"must take render_mode='rgb_array'. To learn from vectors, use"):
+        make_env("gym:Vector-v0")
     with pytest.raises(ConfigError, match="options are for gym: tasks only, got flat"):
         make_env("toy", options={"flat": True})
 

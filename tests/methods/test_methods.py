@@ -232,6 +232,8 @@ def test_a_bare_name_is_a_part_with_its_default_options() -> None:
         (lambda: method("dbc", transition=None, reward=None), 'add it (--set method.transition={"kind": "gaussian"})'),
         (lambda: method("simsr", transition=None), "or drop the metric, too (--set method.metric=null)"),
         (lambda: method("deepmdp", transition=None), "or drop the reward, too (--set method.reward=null)"),
+        (lambda: method("pamd"), "Did you mean 'dbc-unit+pamd'?"),
+        (lambda: configure("toy", "pamd"), "Did you mean 'dbc-unit+pamd'?"),
         (lambda: method("zp", my_term={}), "declare it in the entry-point group 'pamd.terms'"),
         (lambda: configure("toy", "zp", settings=["method.my-term={}"]), "the entry-point group 'pamd.terms'"),
         (lambda: method("zp", stat_reward={}), "Did you mean 'state_reward'"),

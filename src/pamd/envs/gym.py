@@ -137,6 +137,14 @@ def _make(name: str, config: EnvConfig) -> gymnasium.Env[Any, Any]:
     except UnregisteredEnv:
         raise _unknown(name) from None
     except (Error, ImportError, TypeError, ValueError) as error:
-        missing = isinstance(error, ModuleNotFoundError) and ":" in name
-        advice = " To fix it, install the module, or add its folder to PYTHONPATH." if missing else ""
+        advice = ""
+        if isinstance(error, ModuleNotFoundError) and (module := name.rpartition(":")[0]):
+            advice = " To fix it, install the module, or add its folder to PYTHONPATH."
+            if module.endswith(".py"):
+                advice = f" A module is named without .py: gym:{module[:-3]}:{name.rpartition(':')[2]}."
+        elif isinstance(error, TypeError) and not config.options:
+            advice = (
+                ". pamd learns from images, so the constructor must take render_mode='rgb_array'. To learn from"
+                " vectors, use pamd.integrations.sb3 or pamd.Representation."
+            )
         raise TaskError(f"{config.what} cannot be built: {type(error).__name__}: {error}{advice}") from error

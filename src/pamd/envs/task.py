@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import re
 import sys
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
@@ -13,7 +14,7 @@ from numpy.typing import NDArray
 
 from pamd.envs.backend import not_installed
 from pamd.envs.config import EnvConfig, Scene
-from pamd.errors import ConfigError, TaskError
+from pamd.errors import ConfigError, TaskError, UnknownNameError, nearest
 from pamd.registry import Registry
 
 DEFAULT_TIME_LIMIT = 1000
@@ -239,6 +240,8 @@ def _resolve(task: str) -> tuple[type[Task], str]:
     family, colon, name = task.partition(":")
     try:
         if colon:
+            if nearest(family, FAMILIES.names()) is None and re.search(r"-v\d+$", name):
+                raise UnknownNameError("task", task, FAMILIES.names(), meant=f"gym:{task}")
             return FAMILIES.get(family), name
         if family in FAMILIES.names() and FAMILIES.get(family).bare:
             return FAMILIES.get(family), ""

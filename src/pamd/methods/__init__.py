@@ -2,7 +2,16 @@
 
 from __future__ import annotations
 
-from pamd.methods.pipelines import DEFAULT_METHOD, PIPELINES, Fidelity, agent_method, method, names, side
+from pamd.methods.pipelines import (
+    DEFAULT_METHOD,
+    PIPELINES,
+    Fidelity,
+    agent_method,
+    method,
+    names,
+    side,
+    unknown_method,
+)
 from pamd.methods.record import BallRadius, LatentSpace, Method, TargetCopies
 from pamd.terms import DistancePart, OperatorPart
 
@@ -20,4 +29,5 @@ __all__ = [
     "method",
     "names",
     "side",
+    "unknown_method",
 ]

@@ -8,7 +8,7 @@ comparator.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Literal, NamedTuple
 
 import torch
@@ -203,6 +203,13 @@ def agent_method(name: str, fidelity: Fidelity = "paper", *, settings: Sequence[
     return _changed(made, settings, fields)
 
 
+def unknown_method(name: str, others: Iterable[str] = ()) -> UnknownNameError:
+    """Return the error for an unknown method. `others` are valid names that are no methods."""
+    of_distance = f"{DEFAULT_METHOD.partition('+')[0]}+{name}"
+    meant = of_distance if of_distance in names() else None
+    return UnknownNameError("method", name, [*names(), *others], meant=meant, command=LIST_METHODS)
+
+
 def _named(name: str, fidelity: Fidelity) -> Method:
     if not isinstance(name, str):
         raise ConfigError(
@@ -210,7 +217,7 @@ def _named(name: str, fidelity: Fidelity) -> Method:
         )
     pipeline, plus, comparator = name.partition("+")
     if pipeline not in PIPELINES:
-        raise UnknownNameError("method", name, names(), command=LIST_METHODS)
+        raise unknown_method(name)
     if fidelity not in ("paper", "released"):
         raise UnknownNameError("fidelity", fidelity, ("paper", "released"))
     made = PIPELINES[pipeline].build(fidelity)
