@@ -22,6 +22,7 @@ from pamd.envs import (
     named_noise,
     observes_states,
     scenes,
+    shows_videos,
 )
 from pamd.envs.distractors import DistractorConfig
 from pamd.errors import ConfigError, UnknownNameError
@@ -109,6 +110,8 @@ class RunOptions:
     """unit of --evaluate-every (default: decisions)"""
     evaluate_episodes: int | None = None
     """episodes per evaluation (default: the scale's)"""
+    evaluate_on: tuple[str, ...] = ()
+    """backgrounds of further evaluations; names from `pamd list distractors`, with the videos of --videos"""
     checkpoint_every: int | None = None
     """decisions between checkpoints (default: the scale's)"""
     log_every: int | None = None
@@ -131,7 +134,7 @@ _BY_OPTION = {
     "scale": "scale",
     "method.fidelity": "fidelity",
 }
-_NAMES = ("method", "learner", "fidelity", "scale", "gamma", "distractor", "videos", "noise")
+_NAMES = ("method", "learner", "fidelity", "scale", "gamma", "distractor", "videos", "noise", "evaluate_on")
 
 
 def configure(
@@ -169,7 +172,10 @@ def configure(
             (tree[_SECTIONS[key]] if key in _SECTIONS else tree)[key] = value
     if "gamma" in given:
         tree["learner"]["options"]["gamma"] = given["gamma"]
-    background = named_distractor(distractor, given.get("videos"))
+    others, videos = given.get("evaluate_on", ()), given.get("videos")
+    # Colors and noise show no videos.
+    tree["evaluate_on"] = [to_tree(named_distractor(name, videos if shows_videos(name) else None)) for name in others]
+    background = named_distractor(distractor, None if distractor is None and others else videos)
     tree["env"]["distractor"] = None if background is None else to_tree(background)
     beside = named_noise(noise)
     tree["env"]["noise"] = None if beside is None else to_tree(beside)

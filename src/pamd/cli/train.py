@@ -25,7 +25,7 @@ RUN_GROUPS = {
     "task": ("action_repeat", "time_limit", "distractor", "videos", "noise", "scene", "camera", "render"),
     "replay": ("capacity", "storage"),
     "evaluation and logs": (
-        *("evaluate_every", "evaluate_unit", "evaluate_episodes", "video"),
+        *("evaluate_every", "evaluate_unit", "evaluate_episodes", "evaluate_on", "video"),
         *("checkpoint_every", "log_every", "tensorboard", "wandb"),
     ),
 }
@@ -127,20 +127,32 @@ def evaluate(
     /,
     episodes: int = 10,
     seed: int | None = None,
+    distractor: str | None = None,
+    videos: Path | None = None,
+    camera: int | None = None,
+    noise: str | None = None,
     video: bool = True,
     json_: bool = False,
     trust: bool = False,
 ) -> None:
     """Evaluate the newest checkpoint of a run, and record a video of the first episode.
 
+    By default, the environment is that of the training. A background from --distractor or --videos shows no clip that
+    the agent was trained with.
+
     Args:
         run: a run directory
+        distractor: another background; a name from `pamd list distractors` (default: the run's)
+        videos: directory of videos or images for the background (default: the run's)
+        camera: index of another camera of the model (default: the run's)
+        noise: another noise of a state: task; a name from `pamd list noises` (default: the run's)
         episodes: number of episodes
         seed: seed of the episodes (default: the run's)
         video: record the first episode
         json_: print the result as JSON
         trust: import the module that the run's task names, as in gym:module:ID
     """
+    from pamd.report.markup import file_name
     from pamd.training import load
     from pamd.training.evaluate import evaluate as play
     from pamd.training.evaluate import write_video
@@ -149,18 +161,22 @@ def evaluate(
     if episodes < 1 or (seed is not None and seed < 0):
         raise ConfigError(f"eval: episodes must be at least 1 and seed at least 0, got {episodes} and {seed}")
     trained = load(run, trust=trust)
-    config, env = trained.config, trained.make_env()
-    rate = int(env.metadata["render_fps"])
+    config = trained.config
+    given = {"distractor": distractor, "videos": videos, "camera": camera, "noise": noise}
+    where = ", ".join(f"{name} {value}" for name, value in given.items() if value is not None)
+    env = trained.make_env(distractor=distractor, videos=videos, camera=camera, noise=noise)
+    env_config, rate = env.unwrapped.config, int(env.metadata["render_fps"])  # type: ignore[attr-defined]
     env.close()
     with Display() as display:
         for complaint in trained.complaints:
             display.say(f"{complaint}; evaluating the previous one")
-        display.say(f"playing {episodes} episodes of {config.env.task}")
+        display.say(f"playing {episodes} episodes of {config.env.task}{f' with {where}' if where else ''}")
     with torch_threads(1):  # Each pass reads one observation, so more threads would only wait.
-        row, frames = play(trained.agent, config.env, config.seed if seed is None else seed, episodes, record=video)
+        row, frames = play(trained.agent, env_config, config.seed if seed is None else seed, episodes, record=video)
     path = None
     if frames:
-        path = trained.path / "video" / f"evaluated-{trained.checkpoint}.mp4"
+        place = f"-{file_name(where.replace(' ', '-').replace(',', ''))}" if where else ""
+        path = trained.path / "video" / f"evaluated-{trained.checkpoint}{place}.mp4"
         try:
             write_video(path, frames, rate)
         except ResourceError as error:  # The run may be on a full disk or a read-only one. The result is known.
@@ -168,10 +184,16 @@ def evaluate(
             with Display() as display:
                 display.say(f"no video: {error}")
     if json_:
-        result = {"run": str(run), "checkpoint": trained.checkpoint, **row, "video": path and str(path)}
+        result = {
+            "run": str(run),
+            "checkpoint": trained.checkpoint,
+            **({"elsewhere": where} if where else {}),
+            **row,
+            "video": path and str(path),
+        }
         sys.stdout.write(json.dumps(result) + "\n")
         return
-    background = " (backgrounds of training)" if "clips" in row else ""
+    background = f" ({where})" if where else " (backgrounds of training)" if "clips" in row else ""
     sys.stdout.write(f"checkpoint {trained.checkpoint}: {_format_return(row, '', episodes)}{background}\n")
     if "clips" in row:
         sys.stdout.write(

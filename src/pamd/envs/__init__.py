@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from pamd.envs.backend import Backend, import_simulator, probe_backends
-from pamd.envs.config import NOISES, EnvConfig, NoiseConfig, Scene, noise
+from pamd.envs.config import NOISES, EnvConfig, NoiseConfig, Scene, noise, shows_videos
 from pamd.envs.distractors import DistractorConfig, distractor
 from pamd.envs.task import (
     DEFAULT_TIME_LIMIT,
@@ -47,6 +47,7 @@ __all__ = [
     "default_action_repeat",
     "default_frame_stack",
     "distractor",
+    "elsewhere",
     "least_shape",
     "make_env",
     "named_distractor",
@@ -58,6 +59,7 @@ __all__ = [
     "refuse_import",
     "resolve_env",
     "scenes",
+    "shows_videos",
     "trust_flag",
     "unseen",
 ]
@@ -135,9 +137,48 @@ def unseen(config: EnvConfig) -> EnvConfig | None:
     if config.noise is not None:
         moved = config.noise.mean + config.noise.shift * config.noise.deviation
         return dataclasses.replace(config, noise=dataclasses.replace(config.noise, mean=moved))
-    if config.distractor is not None and config.distractor.has_clips:
-        return dataclasses.replace(config, distractor=dataclasses.replace(config.distractor, split="unseen"))
+    distractor = config.distractor
+    if distractor is not None and distractor.has_clips and distractor.split == "train":
+        return dataclasses.replace(config, distractor=dataclasses.replace(distractor, split="unseen"))
     return None
+
+
+def elsewhere(
+    config: EnvConfig,
+    *,
+    distractor: str | DistractorConfig | None = None,
+    videos: str | Path | None = None,
+    camera: int | None = None,
+    noise: str | NoiseConfig | None = None,
+    report: Report | None = None,
+) -> EnvConfig:
+    """Return `config`, in which an agent was trained, with another background, camera or noise. None keeps it.
+
+    The background shows the unseen side of its own split, without any clip of the training.
+    """
+    changed = config if camera is None else dataclasses.replace(config, camera=camera)
+    if noise is not None:
+        before, after = config.noise, named_noise(noise)
+        assert after is not None
+        if before is None or before.coordinates != after.coordinates:
+            had = "no noise" if before is None else f"{before.coordinates} coordinates of noise"
+            raise ConfigError(
+                f"noise {after.name!r} has {after.coordinates} coordinates, and the agent was trained with {had}: it"
+                " cannot read other observations"
+            )
+        changed = dataclasses.replace(changed, noise=after)
+    if distractor is None and videos is not None and config.distractor is not None:
+        distractor = dataclasses.replace(config.distractor, train=(), unseen=())
+    background = named_distractor(distractor, videos)
+    if background is None:
+        return resolve_env(changed)
+    # The number of training clips is that of a training with this background. Nothing is trained here.
+    background = dataclasses.replace(background, split="unseen", train_clips=None)
+    changed = resolve_env(dataclasses.replace(changed, distractor=background))
+    from pamd.envs.distractors.split import prepare
+
+    trained = () if config.distractor is None else config.distractor.train
+    return dataclasses.replace(changed, distractor=prepare(background, config.size, report, trained))
 
 
 def prepare_env(config: EnvConfig, report: Report | None = None) -> EnvConfig:

@@ -258,9 +258,14 @@ def distractor(name: str, **options: Any) -> DistractorConfig:
     if "videos" in overrides:
         # The path must be absolute, because a run may be resumed from another folder.
         overrides["videos"] = str(Path(overrides["videos"]).expanduser().absolute())
-        if PRESETS[name].options.get("source", "video") not in ("video", "image"):
+        if not shows_videos(name):
             raise ConfigError(f"distractor {name!r} shows no videos: omit videos, or choose e.g. paper-video")
     return build(DistractorConfig, {"name": name, **PRESETS[name].options, **overrides}, f"distractor {name!r}")
+
+
+def shows_videos(name: str) -> bool:
+    """Return whether the preset `name` shows videos or images, which may come from a folder."""
+    return name in PRESETS and PRESETS[name].options.get("source", "video") in ("video", "image")
 
 
 NOISES: dict[str, dict[str, Any]] = {

@@ -259,6 +259,13 @@ class Cell:
         return Mean.over(found) if found else None
 
     @property
+    def elsewhere(self) -> dict[str, dict[int, float]]:
+        """background -> the score of each finished seed on it (`--evaluate-on`)."""
+        names = dict.fromkeys(name for run in self.finished for name in run.elsewhere_scores)
+        scores = {run.seed: run.elsewhere_scores for run in self.finished}
+        return {name: {seed: own[name] for seed, own in scores.items() if name in own} for name in names}
+
+    @property
     def planned(self) -> int:
         """The number of finished, unfinished and missing seeds."""
         return len(self.runs) + len(self.missing)

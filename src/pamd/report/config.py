@@ -26,7 +26,7 @@ _LARGEST = 2**53
 _LEAST = {"decisions": 1, "seed": 0, "env.action_repeat": 1}
 _NOT_COLUMN = {
     "layout", "pamd", "env", "scale", "seed", "decisions", "replay", "runtime",
-    "evaluate_every", "evaluate_unit", "evaluate_episodes", "checkpoint_every", "log_every",
+    "evaluate_every", "evaluate_unit", "evaluate_episodes", "evaluate_on", "checkpoint_every", "log_every",
 }  # fmt: skip
 """Config keys that do not distinguish methods: setting, seed, version, runtime, evaluation, checkpoints and logging."""
 

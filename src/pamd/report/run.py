@@ -38,6 +38,8 @@ class Curve:
     """[N][episodes]"""
     unseen: list[list[float]]
     """[N][episodes] with unseen backgrounds or noise; [] if an evaluation has none."""
+    elsewhere: list[dict[str, list[float]]]
+    """[N] background -> [episodes] of the further evaluations (--evaluate-on)."""
     path: Path
 
 
@@ -112,6 +114,11 @@ class Run:
     def unseen_score(self) -> float | None:
         """The mean return of the last evaluation with unseen backgrounds or noise; None if there are none."""
         return float(np.mean(self.curve.unseen[-1])) if self.curve.unseen[-1] else None
+
+    @property
+    def elsewhere_scores(self) -> dict[str, float]:
+        """The mean return of the last evaluation on each background of `--evaluate-on`."""
+        return {name: float(np.mean(returns)) for name, returns in self.curve.elsewhere[-1].items()}
 
     @property
     def progress(self) -> str:
@@ -191,6 +198,9 @@ def _curve(path: Path, config: Mapping[str, Any], rows: Sequence[Row], timing: S
         seconds=_seconds(decisions, timing),
         returns=[row["returns"] for row in rows],
         unseen=[row.get("unseen_returns", []) for row in rows],
+        elsewhere=[
+            {str(printable(name)): other["returns"] for name, other in row.get("elsewhere", {}).items()} for row in rows
+        ],
         path=path,
     )
 

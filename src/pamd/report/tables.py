@@ -14,6 +14,7 @@ from pamd.report.comparison import Cell, Comparison, common, normalized, pairs, 
 from pamd.report.markup import file_name
 from pamd.report.statistics import (
     Estimate,
+    Mean,
     estimate,
     iqm,
     optimality_gap,
@@ -100,6 +101,24 @@ def returns(comparison: Comparison, scale: str) -> Table:
     rows = [[name, *row] for name, row in zip(names, means, strict=True)]
     notes = ["In parentheses: the budget of a task in decisions, and the fidelity of a method. n: finished seeds."]
     return Table(file_name(f"returns-{scale}"), f"Returns at {scale} scale", [corner, *heads], rows, notes)
+
+
+def generalization(comparison: Comparison) -> Table | None:
+    """Return the returns on backgrounds of `--evaluate-on` and the gap to the ordinary ones; None if there are none."""
+    rows: list[list[Value]] = []
+    for cell in comparison.rows:
+        for background, scores in cell.elsewhere.items():
+            gap = Mean.over([cell.scores[seed] - score for seed, score in scores.items()])
+            names: list[Value] = [cell.setting.full_name, cell.column.label, background]
+            rows.append([*names, cell.mean, Mean.over(list(scores.values())), gap])
+    if not rows:
+        return None
+    columns = ["trained on", "method", "evaluated on", "return where trained", "return elsewhere", "gap"]
+    notes = [
+        "Gap: the return of the ordinary evaluation minus the return on the other background, seed by seed; mean ± one"
+        " standard error. Both play the same start states. The other background shows no clip of the training."
+    ]
+    return Table("generalization", "Generalization gap", columns, rows, notes)
 
 
 def records(comparison: Comparison) -> list[dict[str, Any]]:

@@ -18,7 +18,10 @@ LAYOUT = 3
 _NOT_IDENTITY = ("layout", "pamd", "runtime", "decisions")
 """Versions, the runtime and the budget. They are not part of a run's identity."""
 
-_ADDED = {"angle": "exact", "evaluate_starts": "same", "act_before_update": False, "time_limit_cap": None}
+_ADDED: dict[str, Any] = {
+    **{"angle": "exact", "evaluate_starts": "same", "act_before_update": False, "time_limit_cap": None},
+    "evaluate_on": [],
+}
 """Options that are newer than layout 3, with the value that all earlier runs had. At this value, an option is not part
 of a run's identity, so that earlier runs keep their names."""
 
@@ -62,6 +65,10 @@ def tree_identity(tree: Mapping[str, Any]) -> dict[str, Any]:
     if isinstance(env, dict) and isinstance(distractor, dict) and distractor.get("train"):
         # Videos are identified by their content. The location of the files does not matter.
         left["env"] = {**env, "distractor": {**distractor, "videos": None}}
+    if isinstance(others := left.get("evaluate_on"), list):
+        left["evaluate_on"] = [
+            {**one, "videos": None} if isinstance(one, dict) and one.get("train") else one for one in others
+        ]
     task = str(env.get("task")) if isinstance(env, dict) else ""
     # In a task that never terminates, the metric computes the same with and without terminations.
     added = _ADDED if _may_terminate(task) else _ADDED | {"terminations": _ANY}

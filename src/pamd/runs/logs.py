@@ -273,6 +273,11 @@ def _check_counts(row: object, names: Sequence[str], where: str) -> None:
 
 
 def _check_returns(row: Mapping[str, Any], where: str) -> None:
+    others = row.get("elsewhere", {})
+    if not isinstance(others, dict) or not all(isinstance(other, dict) for other in others.values()):
+        raise RunError(f"{where}: elsewhere must be records, got {others!r}")
+    for background, other in others.items():
+        _check_returns({**other, "elsewhere": {}}, f"{where}, elsewhere {background}")
     for name, fewest in (("returns", 1), ("unseen_returns", 0)):
         values = row.get(name, [])
         if not isinstance(values, list) or len(values) < fewest or not all(map(_is_number, values)):

@@ -10,7 +10,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from pamd.agent import AgentConfig, EncoderPart, Precision, Schedule
-from pamd.envs import EnvConfig, least_shape, observes_states, prepare_env, refuse_import, resolve_env
+from pamd.envs import (
+    DistractorConfig,
+    EnvConfig,
+    elsewhere,
+    least_shape,
+    observes_states,
+    prepare_env,
+    refuse_import,
+    resolve_env,
+)
 from pamd.errors import ConfigError
 from pamd.learners import LearnerPart
 from pamd.methods import Method
@@ -79,6 +88,8 @@ class TrainConfig:
     """The number of episodes per evaluation."""
     evaluate_starts: Literal["same", "new"] = "same"
     """Whether all evaluations of a run have the same start states, or each has new ones, as in the released code."""
+    evaluate_on: tuple[DistractorConfig, ...] = ()
+    """Backgrounds of further evaluations, which training does not show. A row has their results under `elsewhere`."""
     act_before_update: bool = False
     """Whether to choose an action, update, then step, as in the released code. By default: choose, step, update."""
     checkpoint_every: Count = 10_000
@@ -91,6 +102,11 @@ class TrainConfig:
         object.__setattr__(self, "env", resolve_env(self.env))
         object.__setattr__(self, "method", self.method.resolved)
         _ = self.agent  # Building the AgentConfig checks its values.
+        for background in self.evaluate_on:
+            resolve_env(dataclasses.replace(self.env, distractor=background))
+        names = [background.name for background in self.evaluate_on]
+        if len(set(names)) < len(names):
+            raise ConfigError(f"training: evaluate_on must name each background once, got {', '.join(names)}")
         self._check_observations()
         self._check_sizes()
 
@@ -136,7 +152,12 @@ def prepare(config: TrainConfig, report: Report | None = None) -> TrainConfig:
     env = prepare_env(config.env, report)
     if env.distractor is not None and env.distractor.split != "train":
         raise ConfigError("training: env.distractor.split must be train; evaluation shows the unseen videos by itself")
-    return dataclasses.replace(config, env=env)
+    # Backgrounds that already name their clips, as after a resume, keep them.
+    others = tuple(
+        background if background.train else elsewhere(env, distractor=background, report=report).distractor
+        for background in config.evaluate_on
+    )
+    return dataclasses.replace(config, env=env, evaluate_on=tuple(filter(None, others)))
 
 
 def run_name(config: TrainConfig) -> str:

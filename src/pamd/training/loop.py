@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+import functools
 import math
 from typing import Any, Protocol
 
@@ -164,15 +166,20 @@ def _evaluate(session: Session, clock: Stopwatch, stop: Stop, last: bool) -> Non
     config = session.config
     record = config.runtime.video == "all" or (config.runtime.video == "last" and last)
     with clock.section("evaluation"):
-        row, frames = evaluate(
+        play = functools.partial(
+            evaluate,
             session.agent,
-            config.env,
-            config.seed,
-            config.evaluate_episodes,
+            seed=config.seed,
+            episodes=config.evaluate_episodes,
             first_episode=session.budget.decisions if config.evaluate_starts == "new" else 0,
-            record=record,
             stop=lambda: stop.asked,
         )
+        row, frames = play(config.env, record=record)
+        for background in config.evaluate_on if row else ():
+            other, _ = play(dataclasses.replace(config.env, distractor=background))
+            if not other:  # The run was stopped. It evaluates again when it is resumed.
+                return
+            row.setdefault("elsewhere", {})[background.name] = other
     if not row:
         return
     if frames:

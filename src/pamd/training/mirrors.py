@@ -27,7 +27,10 @@ def mirrors(run: Path, runtime: Runtime) -> list[Mirror]:
 
 
 def _scalars(name: str, row: Mapping[str, Any]) -> dict[str, float]:
-    return {f"{name}/{k}": v for k, v in row.items() if isinstance(v, (int, float)) and k not in Budget._fields}
+    values = {f"{name}/{k}": v for k, v in row.items() if isinstance(v, (int, float)) and k not in Budget._fields}
+    for background, other in row.get("elsewhere", {}).items():
+        values |= _scalars(f"{name}/{background}", other)
+    return values
 
 
 def _tensorboard(directory: Path) -> Mirror:

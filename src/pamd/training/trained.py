@@ -15,7 +15,7 @@ from torch import Tensor
 from pamd import atomic_io
 from pamd.agent import Agent
 from pamd.distances import Distance
-from pamd.envs import build_env, refuse_import
+from pamd.envs import DistractorConfig, NoiseConfig, build_env, elsewhere, refuse_import
 from pamd.errors import CheckpointError, ReplayError
 from pamd.replay import Replay
 from pamd.replay.files import Manifest
@@ -67,14 +67,26 @@ class Trained:
         """The learned distance; None if the method has no metric."""
         return self.measured.distance
 
-    def make_env(self, seed: int = 0, render_size: int | None = None) -> Episodes:
-        """Make the environment that the agent was trained in.
+    def make_env(
+        self,
+        seed: int = 0,
+        render_size: int | None = None,
+        *,
+        distractor: str | DistractorConfig | None = None,
+        videos: str | Path | None = None,
+        camera: int | None = None,
+        noise: str | NoiseConfig | None = None,
+    ) -> Episodes:
+        """Make the environment that the agent was trained in, or one with another background, camera or noise.
+
+        A background shows no clip that the agent was trained with.
 
         Raises TaskError if the task imports a module (`gym:module:ID`), unless the agent was loaded with `trust`.
         """
         if not self.trust:
             refuse_import(self.config.env, self.path / "config.json")
-        return build_env(self.config.env, seed=seed, render_size=render_size)
+        env = elsewhere(self.config.env, distractor=distractor, videos=videos, camera=camera, noise=noise)
+        return build_env(env, seed=seed, render_size=render_size)
 
     def replay(self) -> Replay:
         """Open the run's replay, read-only and memory-mapped."""

@@ -52,11 +52,14 @@ Report = Callable[[int, int, str], None]
 """Called with (decoded clips, total clips, name of the next clip) during decoding."""
 
 
-def prepare(config: DistractorConfig, size: int, report: Report | None = None) -> DistractorConfig:
+def prepare(
+    config: DistractorConfig, size: int, report: Report | None = None, exclude: Sequence[ClipRef] = ()
+) -> DistractorConfig:
     """Choose the clips of `config` and decode them at `size`. Returns the config with the digests of the clips.
 
     If the config already names its clips, exactly these are used. ClipError is raised if one is missing. Copies of a
-    clip under another name or in another container count as one clip, so no clip can be on both sides.
+    clip under another name or in another container count as one clip, so no clip can be on both sides. Clips of
+    `exclude`, or with the name of one of them, are not chosen.
     """
     if not config.has_clips:
         return config
@@ -68,10 +71,12 @@ def prepare(config: DistractorConfig, size: int, report: Report | None = None) -
             _restore(ref, config, size)
         notify(len(refs), len(refs), "")
         return config
-    pool = sorted(find_clips(config), key=lambda clip: _ranked(clip.rank(), config.split_seed))
+    excluded = {ref.name for ref in exclude}
+    pool = [clip for clip in find_clips(config) if clip.name not in excluded]
+    pool = sorted(pool, key=lambda clip: _ranked(clip.rank(), config.split_seed))
     train, unseen = _counts(config, len(pool))
     cache.check_room(train + unseen, size, config.frames)
-    refs = _decode(pool, train + unseen, config, size, notify)
+    refs = _decode(pool, train + unseen, config, size, notify, exclude)
     train, unseen = _counts(config, len(refs))
     return dataclasses.replace(config, train=refs[:train], unseen=refs[train : train + unseen])
 
@@ -84,9 +89,14 @@ def load_clips(config: DistractorConfig, split: Split, size: int) -> list[NDArra
 
 
 def _decode(
-    pool: Sequence[Clip], wanted: int, config: DistractorConfig, size: int, notify: Report
+    pool: Sequence[Clip],
+    wanted: int,
+    config: DistractorConfig,
+    size: int,
+    notify: Report,
+    exclude: Sequence[ClipRef] = (),
 ) -> tuple[ClipRef, ...]:
-    """Decode the first `wanted` distinct clips of the pool."""
+    """Decode the first `wanted` distinct clips of the pool that are not in `exclude`."""
     refs: list[ClipRef] = []
     for clip in pool:
         if len(refs) == wanted:
@@ -97,7 +107,7 @@ def _decode(
         if not _is_whole(path):
             cache.store(clip, content, size, config.frames)
         pixels = cache.digest(path) or ""
-        if all(content != ref.content and pixels != ref.pixels for ref in refs):
+        if all(content != ref.content and pixels != ref.pixels for ref in (*exclude, *refs)):
             refs.append(ClipRef(clip.name, content, pixels))
     notify(len(refs), len(refs), "")
     return tuple(refs)

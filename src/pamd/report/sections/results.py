@@ -21,6 +21,7 @@ def returns(content: Content) -> str:
     comparison, published, out = content.comparison, content.published, content.out
     text = _write_tables([tables.summary(comparison, content.rng)], out)
     text += _write_tables([tables.returns(comparison, scale) for scale in comparison.scales], out)
+    text += _write_tables([tables.generalization(comparison)], out)
     if published:
         text += _write_tables([tables.compared_table(comparison, published)], out)
         written = _write_tables([tables.published_table(published)], out)
