@@ -16,7 +16,7 @@ from tests.report.runs import write_run
 
 from pamd import published
 from pamd.report import page, tables
-from pamd.report.comparison import compare_found
+from pamd.report.comparison import compare_readable
 from pamd.report.diagnostics import parse_section
 from pamd.report.run import load_run, read_runs
 
@@ -41,7 +41,7 @@ def runs(tmp_path: Path) -> Path:
 
 def show(runs: Path, changed: Path) -> None:
     """Everything on the page that comes from configs and logs; then the changed run alone, which may be refused."""
-    comparison, rng = compare_found(read_runs([runs])), np.random.default_rng(0)
+    comparison, rng = compare_readable(read_runs([runs])), np.random.default_rng(0)
     made = [tables.summary(comparison, rng), tables.compared_table(comparison, PAPER)]
     for scale in comparison.scales:
         made += [tables.returns(comparison, scale), tables.differences(comparison, scale)]

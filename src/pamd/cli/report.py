@@ -8,7 +8,7 @@ from pamd import published
 from pamd.atomic_io import check_directory
 from pamd.cli.console import print_text
 from pamd.report import page
-from pamd.report.comparison import compare_found
+from pamd.report.comparison import compare_readable
 from pamd.report.run import read_runs
 from pamd.runs.files import printable
 
@@ -34,7 +34,7 @@ def report(
     """
     check_directory(out, "--out")
     numbers = [row for name in paper for row in published.load(name)]
-    comparison = compare_found(read_runs(runs))
+    comparison = compare_readable(read_runs(runs))
     written = page.write(comparison, out, title=title, published=numbers)
     for one in comparison.unreadable:
         print_text(f"not counted: {printable(one.reason)}")

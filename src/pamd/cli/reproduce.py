@@ -18,7 +18,7 @@ from pamd.experiments import EXPERIMENTS, SCALES, Experiment
 from pamd.experiments.base import Fidelity
 from pamd.replay.layout import StorageChoice
 from pamd.report import page, tables
-from pamd.report.comparison import Comparison, compare_found
+from pamd.report.comparison import Comparison, compare_readable
 from pamd.report.diagnostics import draw
 from pamd.report.run import read_runs
 from pamd.runs import read_progress
@@ -145,7 +145,7 @@ def write_artifact(
     groups: dict[str, list[Path]] = {}
     for label, path in runs:
         groups.setdefault(label, []).append(path)
-    comparison = compare_found(read_runs([path for _, path in runs]), groups)
+    comparison = compare_readable(read_runs([path for _, path in runs]), groups)
     paper_numbers = published.load(experiment.published) if experiment.published is not None else []
     page.write(comparison, out, title=f"{experiment.title} ({scale} scale)", published=paper_numbers)
     unreadable = {run.name: run.reason for run in comparison.unreadable}

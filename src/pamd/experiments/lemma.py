@@ -34,21 +34,22 @@ def _row(spread: float, gain: float, pairs: int) -> dict[str, Any]:
         head: Any = distance("pamd", latent_dim=DIMENSION).double()
         for weight in head.parameters():
             weight.mul_(gain)
-    above, below, violations = float("inf"), 0.0, 0
+    nearest_lower, nearest_upper, violations = float("inf"), 0.0, 0
     with torch.no_grad():
         for start in range(0, pairs, 500):
             size = (2, min(500, pairs - start), DIMENSION)
             z, z_prime = spread * torch.randn(size, generator=generator, dtype=torch.float64)
             value, (low, high) = head(z, z_prime), head.bounds(z, z_prime)
-            above, below = min(above, float((value / low).min())), max(below, float((value / high).max()))
+            nearest_lower = min(nearest_lower, float((value / low).min()))
+            nearest_upper = max(nearest_upper, float((value / high).max()))
             violations += int(((value < low * (1 - 1e-12)) | (value > high * (1 + 1e-12))).sum())
     return {
         "spread of z": spread,
         "gain": gain,
         "pairs": pairs,
         "violations": violations,
-        "nearest to lower": f"{above:.4g}",
-        "nearest to upper": f"{below:.4g}",
+        "nearest to lower": f"{nearest_lower:.4g}",
+        "nearest to upper": f"{nearest_upper:.4g}",
     }
 
 

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from pamd.errors import RunError
 from pamd.report.config import canonical, column_record, setting_record, task_name
-from pamd.report.run import Found, Run
+from pamd.report.run import Loaded, Run
 from pamd.report.statistics import Mean, Scores
 from pamd.runs import Unreadable
 from pamd.schema import flatten
@@ -335,14 +335,14 @@ def compare(runs: Sequence[Run], groups: Mapping[str, Sequence[Path]] | None = N
     return Comparison(tuple(runs), tuple(order), tuple(sorted(set(columns), key=lambda c: c.label)), cells)
 
 
-def compare_found(found: Found, groups: Mapping[str, Sequence[Path]] | None = None) -> Comparison:
+def compare_readable(loaded: Loaded, groups: Mapping[str, Sequence[Path]] | None = None) -> Comparison:
     """Compare runs. Runs that cannot be read or that repeat a seed are listed. Raises RunError if no run remains."""
-    if found.unreadable and not found.runs:
-        raise RunError("no run can be read: " + "; ".join(one.reason for one in found.unreadable))
-    runs, unreadable = [], list(found.unreadable)
-    places = zip(_settings_of(found.runs), _columns_of(found.runs, groups or {}), strict=True)
+    if loaded.unreadable and not loaded.runs:
+        raise RunError("no run can be read: " + "; ".join(one.reason for one in loaded.unreadable))
+    runs, unreadable = [], list(loaded.unreadable)
+    places = zip(_settings_of(loaded.runs), _columns_of(loaded.runs, groups or {}), strict=True)
     seen: dict[tuple[Setting, Column, int], Run] = {}
-    for run, (setting, column) in zip(found.runs, places, strict=True):
+    for run, (setting, column) in zip(loaded.runs, places, strict=True):
         first = seen.setdefault((setting, column, run.seed), run)
         if first is run:
             runs.append(run)

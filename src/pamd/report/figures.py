@@ -51,7 +51,7 @@ NAMED = {
 
 PNG_DPI = 150
 """The resolution of a PNG in pixels per inch. An SVG and a PNG have the same size on the page."""
-_LONGEST = 200
+_MAX_LENGTH = 200
 """The maximum number of characters in a label."""
 
 
@@ -93,7 +93,7 @@ def page_style() -> Iterator[None]:
 
 def plain(text: str) -> str:
     """Shorten and escape a label, because matplotlib would draw text between dollar signs as a formula."""
-    return textwrap.shorten(text, _LONGEST, placeholder=" …").replace("$", r"\$")
+    return textwrap.shorten(text, _MAX_LENGTH, placeholder=" …").replace("$", r"\$")
 
 
 @page_style()

@@ -12,20 +12,18 @@ from pamd.report.figures import PNG_DPI
 from pamd.report.run import Run
 from pamd.runs.files import printable
 
-_LONGEST = 120
+_MAX_LENGTH = 120
 """The maximum length of a file name without suffix."""
+_SCREEN_DPI = 96
+_TYPES = {".svg": "image/svg+xml", ".png": "image/png", ".mp4": "video/mp4"}
 
 
 def file_name(text: str) -> str:
     """Return `text` if it is a valid file name; otherwise replace special characters, shorten, and append a digest."""
-    plain = re.sub(r"[^\w+.-]|\.\.|^[.-]", "-", text, flags=re.ASCII)[:_LONGEST]
+    plain = re.sub(r"[^\w+.-]|\.\.|^[.-]", "-", text, flags=re.ASCII)[:_MAX_LENGTH]
     if plain == text and plain:
         return plain
     return f"{plain}-{hashlib.sha256(text.encode('utf-8', 'surrogatepass')).hexdigest()[:8]}"
-
-
-_SCREEN_DPI = 96
-_TYPES = {".svg": "image/svg+xml", ".png": "image/png", ".mp4": "video/mp4"}
 
 
 def escaped(text: str) -> str:
@@ -58,5 +56,5 @@ def figure(suffix: str, data: bytes, caption: str) -> str:
 
 
 def picture(path: Path, caption: str) -> str:
-    """Return the HTML of a figure with an embedded image."""
+    """Return a figure with the image in the file `path`."""
     return figure(path.suffix, path.read_bytes(), caption)

@@ -22,7 +22,7 @@ from pamd import atomic_io
 from pamd.errors import ResourceError
 from pamd.published import Published
 from pamd.report import figures
-from pamd.report.comparison import Comparison, compare_found
+from pamd.report.comparison import Comparison, compare_readable
 from pamd.report.run import Run, read_runs
 from pamd.report.sections import SECTIONS, Content
 from pamd.report.summary import about
@@ -43,7 +43,9 @@ def build(
     `published` contains the paper's numbers for comparison. `groups` maps column labels to the runs of one method.
     Unreadable runs are listed on the page with the reason. Raises RunError if no run can be read.
     """
-    return write(compare_found(read_runs([Path(run) for run in runs]), groups), out, title=title, published=published)
+    return write(
+        compare_readable(read_runs([Path(run) for run in runs]), groups), out, title=title, published=published
+    )
 
 
 def write(comparison: Comparison, out: Path, *, title: str, published: Sequence[Published] = ()) -> Path:

@@ -127,7 +127,7 @@ class Run:
         return f"{state} at {max(self.evaluated, 0):,} of {self.budget:,} decisions"
 
 
-class Found(NamedTuple):
+class Loaded(NamedTuple):
     """The readable runs and unreadable directories of a report."""
 
     runs: list[Run]
@@ -142,7 +142,7 @@ def load_runs(paths: Sequence[Path]) -> list[Run]:
     return runs
 
 
-def read_runs(paths: Sequence[Path]) -> Found:
+def read_runs(paths: Sequence[Path]) -> Loaded:
     """Load all runs in `paths`, which are run directories or directories that contain runs.
 
     A directory that is given twice counts once. A directory with the same name or config as an earlier one is listed as
@@ -152,19 +152,19 @@ def read_runs(paths: Sequence[Path]) -> Found:
     for path in paths:
         for one in find_runs(Path(path)):
             directories.setdefault((one.path if isinstance(one, Unreadable) else one).resolve(), one)
-    found, seen = Found([], []), dict[str, Path]()
+    loaded, seen = Loaded([], []), dict[str, Path]()
     for directory in directories.values():
         if isinstance(directory, Unreadable):
-            found.unreadable.append(directory)
+            loaded.unreadable.append(directory)
             continue
         try:
             run = load_run(directory)
             _check_new(run, seen)
         except RunError as error:
-            found.unreadable.append(Unreadable(directory, str(error)))
+            loaded.unreadable.append(Unreadable(directory, str(error)))
         else:
-            found.runs.append(run)
-    return found
+            loaded.runs.append(run)
+    return loaded
 
 
 def load_run(path: Path) -> Run:

@@ -16,7 +16,7 @@ from pamd import atomic_io
 from pamd.errors import RunError
 from pamd.runs.campaigns import is_packed, read_packed
 
-_DEEPEST = 32
+_MAX_DEPTH = 32
 """The maximum nesting depth in a file of a run. It is more than twice the depth that a run writes."""
 
 LOCK = ".lock"
@@ -186,8 +186,8 @@ def _shown(character: str) -> str:
 
 
 def _check_depth(value: Any, depth: int = 0) -> None:
-    if depth > _DEEPEST:
-        raise ValueError(f"it is nested more than {_DEEPEST} levels deep")
+    if depth > _MAX_DEPTH:
+        raise ValueError(f"it is nested more than {_MAX_DEPTH} levels deep")
     if isinstance(value, dict | list):
         for item in value.values() if isinstance(value, dict) else value:
             _check_depth(item, depth + 1)

@@ -27,7 +27,7 @@ Mirror = Callable[[str, Mapping[str, Any]], None]
 
 _TAIL = 16384
 """The bytes at the end of a log that are read to find its last row."""
-_LONGEST = 2**24
+_MAX_LENGTH = 2**24
 """The most bytes of a row, 16 MB: nearly a million returns. A row usually has about 1 kB."""
 _LARGEST_COUNT = 2**53
 """The largest count that a floating-point number represents exactly."""
@@ -168,9 +168,11 @@ def newest_row(path: Path) -> Row:
 def refuse_long_rows(path: Path) -> None:
     """Raise RunError if a line is longer than any row. Call this before the whole file is read into memory."""
     with suppress(OSError), atomic_io.open_file(path, "rb") as file:  # whoever reads the file reports the error
-        for number, line in enumerate(iter(lambda: file.readline(_LONGEST + 1), b""), start=1):
-            if len(line) > _LONGEST:
-                raise RunError(f"{path}, line {number} is damaged: a row has at most {_LONGEST:,} bytes, it has more")
+        for number, line in enumerate(iter(lambda: file.readline(_MAX_LENGTH + 1), b""), start=1):
+            if len(line) > _MAX_LENGTH:
+                raise RunError(
+                    f"{path}, line {number} is damaged: a row has at most {_MAX_LENGTH:,} bytes, it has more"
+                )
 
 
 def damaged_rows(content: bytes) -> list[int]:

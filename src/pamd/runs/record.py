@@ -16,7 +16,7 @@ from pamd.runs.logs import Log, Row, read_evaluations, read_log, read_timing
 from pamd.runs.status import Status, read_status
 from pamd.runs.versions import read_versions
 
-_DEEPEST = 4
+_MAX_DEPTH = 4
 """The maximum depth of the search for run directories."""
 
 
@@ -172,7 +172,7 @@ def _search(path: Path, root: Path, depth: int) -> Iterator[Path | Unreadable]:
     if (path / "eval.jsonl").exists():
         yield Unreadable(path, f"{path} has evaluations but no config.json, so their run is not known")
         return
-    for child in inside if depth < _DEEPEST else []:
+    for child in inside if depth < _MAX_DEPTH else []:
         if child.is_symlink():
             # Runs below `root` are also found without the link.
             target = child.resolve()
