@@ -57,7 +57,7 @@ def bench(
     The measured decisions include updates, but no evaluations or checkpoints. No run directory is kept.
 
     Args:
-        task: a task, e.g. cheetah_run, state:cheetah_run, gym:ID or toy; see `pamd list tasks`
+        task: a task, e.g. cheetah_run, state:cheetah_run, metaworld:reach-v3, gym:ID or toy; see `pamd list tasks`
         config: a config.json to measure, instead of a task and options; override its fields with --set
         set_: any field of the config, e.g. method.metric.pairing=all learner.batch=256
         seconds: time of the measurement, after a short warm-up

@@ -52,7 +52,7 @@ def train(
     """Train an agent. Rerun the same command to continue an interrupted run.
 
     Args:
-        task: a task, e.g. cheetah_run, state:cheetah_run, gym:ID or toy; see `pamd list tasks`
+        task: a task, e.g. cheetah_run, state:cheetah_run, metaworld:reach-v3, gym:ID or toy; see `pamd list tasks`
         config: a config.json to train from, instead of a task and options; override its fields with --set
         set_: any field of the config, e.g. method.metric.pairing=all learner.batch=256
         runs: parent directory of the runs

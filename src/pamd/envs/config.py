@@ -151,8 +151,8 @@ class EnvConfig:
     """
 
     task: str
-    """`cheetah_run` and every other `domain_task` of the DMControl suite, `state:domain_task`, `gym:ID`,
-    `toy`, or `family:name`."""
+    """`cheetah_run` and every other `domain_task` of the DMControl suite, `metaworld:TASK`, `state:` before
+    either of them, `gym:ID`, `toy`, or `family:name`."""
     size: Annotated[int, Ge(_MINIMUM_SIZE)] = 84
     """The side of the images in pixels."""
     frame_stack: Count = 3
@@ -161,10 +161,11 @@ class EnvConfig:
     """Simulator frames per decision. None is the default of the task (the paper's value if it has one), which
     `resolve_env` fills in."""
     camera: Annotated[int, Ge(-1)] = 0
-    """The index of the model's camera; -1 is MuJoCo's free camera. DMControl only."""
+    """The index of the model's camera; -1 is MuJoCo's free camera. For Meta-World, 0 is the view of the
+    literature. DMControl and Meta-World only."""
     render: Literal["standard", "fast"] = "standard"
     """`standard` gives the same pixels as dm_control. `fast` omits shadows, reflections and multisampling, so lines
-    thinner than a pixel (the string of ball_in_cup) flicker. Tasks outside DMControl ignore this option."""
+    thinner than a pixel (the string of ball_in_cup) flicker. DMControl and Meta-World only."""
     antialias: Count = 1
     """The supersampling factor. Images are drawn this many times larger and averaged, so that subpixel motion is
     visible. 1 turns it off."""

@@ -1,4 +1,4 @@
-"""DMControl tasks observed as state vectors, with or without noise: `state:cheetah_run`."""
+"""Tasks observed as state vectors, with or without noise: `state:cheetah_run`, `state:metaworld:reach-v3`."""
 
 from __future__ import annotations
 
@@ -10,16 +10,18 @@ from numpy.typing import NDArray
 
 from pamd.envs.config import EnvConfig, NoiseConfig
 from pamd.envs.dmc import DMControl, task_names
+from pamd.envs.metaworld import MetaWorld
 from pamd.envs.task import FAMILIES, Adjust, MaskedFrame, Outcome, Task
 from pamd.errors import UnknownNameError
 
 # Separates the random streams of the noise and the simulator.
 _NOISE = 0x5EED
+_METAWORLD = "metaworld:"
 
 
 @FAMILIES.register("state")
 class States(Task):
-    """A DMControl task with state observations, float32 [n]: dm_control's flattened observation, followed by noise.
+    """A DMControl or Meta-World task with state observations, float32 [n]: its own observation, followed by noise.
 
     Training on states renders no images, so a run takes minutes. `--noise projected` adds noise coordinates and mixes
     them with the state by a fixed random matrix. `render()` draws the task as usual.
@@ -28,7 +30,8 @@ class States(Task):
     states = True
 
     def __init__(self, name: str, config: EnvConfig) -> None:
-        self._task = DMControl(name, config)
+        family, inner = _observed(name)
+        self._task = family(inner, config)
         self.action_size, self.frame_rate = self._task.action_size, self._task.frame_rate
         self.time_limit = self._task.time_limit
         state_dim = len(self._task.state())
@@ -62,13 +65,23 @@ class States(Task):
 
     @classmethod
     def default_action_repeat(cls, name: str) -> int:
-        return DMControl.default_action_repeat(name)
+        family, inner = _observed(name)
+        return family.default_action_repeat(inner)
 
     @classmethod
     def check_name(cls, name: str) -> None:
-        if (names := task_names()) and name not in names:
+        if name.startswith(_METAWORLD):
+            MetaWorld.check_name(name.removeprefix(_METAWORLD))
+        elif (names := task_names()) and name not in names:
             choices = [f"state:{task}" for task in names]
             raise UnknownNameError("task", f"state:{name}", choices, command="pamd list tasks")
+
+
+def _observed(name: str) -> tuple[type[DMControl | MetaWorld], str]:
+    """Return the family and the name in it of the task that `state:name` observes."""
+    if name.startswith(_METAWORLD):
+        return MetaWorld, name.removeprefix(_METAWORLD)
+    return DMControl, name
 
 
 @dataclass(frozen=True)
