@@ -25,7 +25,7 @@ test: lint type
 
 test-slow: setup
 	@sh tools/system-packages.sh chromium || echo "without chromium the browser test is skipped"
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[atari,docs,metric-learning,ray,release,slurm,tianshou,torchrl]'
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[atari,docs,metric-learning,ray,release,slurm,tianshou,torchrl]' optuna==5.0.0
 	$(BIN)/pytest -m "slow or reliability" -n 2
 
 setup: $(READY)
