@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 from pathlib import Path
 
@@ -16,6 +17,7 @@ from pamd.envs import elsewhere, prepare_env
 from pamd.envs.config import EnvConfig, distractor
 from pamd.errors import ConfigError, RunInterrupted
 from pamd.report.comparison import compare
+from pamd.report.config import has_bundled_clips
 from pamd.report.run import load_runs
 from pamd.report.tables import generalization
 from pamd.runs.identity import tree_identity
@@ -120,6 +122,10 @@ def test_the_report_shows_the_gap(tmp_path: Path) -> None:
     assert table is not None
     ((_, _, background, own, other, gap),) = table.rows
     assert background == "noise"
+    assert not has_bundled_clips(runs[0].config)
+    bundled = {**runs[0].config, "evaluate_on": [to_tree(distractor("video"))]}
+    (note,) = generalization(compare([dataclasses.replace(runs[0], config=bundled)])).notes[1:]  # type: ignore[union-attr]
+    assert "stand in for the videos of the literature" in note
     assert gap.n == 2
     assert gap.mean == pytest.approx(own.mean - other.mean)
     assert [run.score for run in runs] == [np.mean(run.curve.returns[-1]) for run in runs]

@@ -42,6 +42,7 @@ def reproduce(
     methods: tuple[str, ...] = (),
     decisions: int | None = None,
     storage: StorageChoice | None = None,
+    videos: Path | None = None,
     runs: Path = Path("runs"),
     out: Path | None = None,
     plan: bool = False,
@@ -59,6 +60,7 @@ def reproduce(
         methods: a subset of the experiment's methods (default: all)
         decisions: budget of each run, e.g. 50000 or 5e4 (default: the scale's)
         storage: where replays keep their frames; mmap uses disk; auto: memory if it fits, else mmap (default: auto)
+        videos: directory of videos or pictures for backgrounds (default: clips of installed packages)
         runs: parent directory of the runs; experiments share the runs that they have in common
         out: directory of the artifact (default: RUNS/artifacts/NAME-SCALE)
         plan: only print the runs and a forecast of time, memory and disk
@@ -70,6 +72,7 @@ def reproduce(
         "seeds": seeds,
         "decisions": decisions,
         "storage": storage,
+        "videos": videos,
     }
     if scale not in SCALES:
         raise UnknownNameError("scale of experiments", scale, SCALES)

@@ -74,6 +74,11 @@ class DistractorConfig:
     """The amplitude of the camera's motion in degrees."""
     agent_color: _Share = 0.0
     """The maximum color change of each moving material, per channel in [0, 1]. The change is sampled per episode."""
+    camera_pose: _Share = 0.0
+    """The scale s of the camera's pose around the agent (Distracting Control Suite): yaw, pitch and roll within
+    (pi / 2) s, and up to 0.5 s nearer. It is sampled per episode."""
+    dynamic: bool = False
+    """Whether `camera_pose` and `agent_color` change during an episode, as random walks within their bounds."""
     frames: Annotated[int, Ge(2)] = 500
     """The maximum number of decoded frames per clip."""
     train_clips: Count | None = None
@@ -109,7 +114,7 @@ class DistractorConfig:
     @property
     def moves_scene(self) -> bool:
         """Whether the camera moves or the agent's colors change."""
-        return self.jitter > 0 or self.agent_color > 0
+        return self.jitter > 0 or self.agent_color > 0 or self.camera_pose > 0
 
     def clips(self, split: Split) -> tuple[ClipRef, ...]:
         """Return the clips of one side of the split."""
@@ -214,6 +219,23 @@ class Preset(NamedTuple):
     options: dict[str, Any]
 
 
+def _distracting(level: str, scale: float, videos: int | None, dynamic: bool) -> Preset:
+    """Return a preset of the Distracting Control Suite: background, colors and camera at one scale (0.1, 0.2, 0.3)."""
+    options = {"source": "video" if dynamic else "image", "agent_color": scale, "camera_pose": scale}
+    shown = f"{videos} videos" if videos else "all videos"
+    what = "moving" if dynamic else "still"
+    return Preset(
+        f"Distracting Control Suite, {level}, {what}: {shown}; colors and camera pose at scale {scale}",
+        {**options, "dynamic": dynamic, "train_clips": videos},
+    )
+
+
+_DISTRACTING = {
+    f"distracting-{level}{'' if dynamic else '-static'}": _distracting(level, scale, videos, dynamic)
+    for dynamic in (True, False)
+    for level, scale, videos in (("easy", 0.1, 4), ("medium", 0.2, 8), ("hard", 0.3, None))
+}
+
 PRESETS: dict[str, Preset] = {
     "paper-video": Preset(
         "as in the paper: color-shifted natural videos replace the background, a new one per episode", {"hue": 1.0}
@@ -242,6 +264,7 @@ PRESETS: dict[str, Preset] = {
     "image": Preset("one still image per episode replaces the background", {"source": "image"}),
     "noise": Preset("Gaussian noise replaces the background, new in every frame", {"source": "noise"}),
     "color": Preset("one color per episode replaces the background", {"source": "color"}),
+    **_DISTRACTING,
     "none": Preset(
         "the task's own background; the camera motion and agent color options still apply", {"source": "none"}
     ),

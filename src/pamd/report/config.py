@@ -64,6 +64,12 @@ def has_noise(config: Mapping[str, Any]) -> bool:
     return bool(config["env"].get("noise"))
 
 
+def has_bundled_clips(config: Mapping[str, Any]) -> bool:
+    """Return whether a background of `evaluate_on` shows clips of installed packages instead of the user's videos."""
+    others = [one for one in config.get("evaluate_on") or () if isinstance(one, dict)]
+    return any(one.get("source") in ("video", "image") and one.get("videos") is None for one in others)
+
+
 def method_name(config: Mapping[str, Any]) -> str:
     """Return the display name of the method and its learner."""
     return method_label(config["learner"]["name"], config["method"]["name"])

@@ -11,6 +11,7 @@ import numpy as np
 
 from pamd.published import Published
 from pamd.report.comparison import Cell, Comparison, common, normalized, pairs, scored_columns, short
+from pamd.report.config import has_bundled_clips
 from pamd.report.markup import file_name
 from pamd.report.statistics import (
     Estimate,
@@ -118,6 +119,11 @@ def generalization(comparison: Comparison) -> Table | None:
         "Gap: the return of the ordinary evaluation minus the return on the other background, seed by seed; mean ± one"
         " standard error. Both play the same start states. The other background shows no clip of the training."
     ]
+    if any(has_bundled_clips(run.config) for cell in comparison.rows if cell.elsewhere for run in cell.runs):
+        notes.append(
+            "Clips of installed packages stand in for the videos of the literature, so these returns are not comparable"
+            " with published ones; --videos takes a directory of videos."
+        )
     return Table("generalization", "Generalization gap", columns, rows, notes)
 
 

@@ -22,6 +22,13 @@ _PERIODS = (30.0, 120.0)
 """The range of the camera's motion periods, in decisions."""
 _MATERIALS = 256
 
+_COLOR_STEP = 0.03
+_POSE_STEP, _POSE_SPEED = 0.1, 0.4
+"""Dynamic changes, in units of the scale: the deviation of a color's step, and the deviation of the change of the
+camera's velocity and its maximum, per decision."""
+_LOWEST = 0.1
+"""The minimum height of a moved camera. Below the floor, it would show nothing."""
+
 _GEOM = 5
 """The value of mujoco.mjtObj.mjOBJ_GEOM. Copying it avoids an import of mujoco."""
 
@@ -100,9 +107,46 @@ class View:
         self._shift = config.agent_color * rng.uniform(-1, 1, (_MATERIALS, 3))
         self._recolors = config.agent_color > 0
         self._fixed: list[bool] = []
+        self._poses: list[NDArray[np.float64]] = []
+        if config.camera_pose or config.dynamic:
+            # A stream of their own, so that the draws above are those of earlier versions.
+            self._walk, self._dynamic, scale = rng.spawn(1)[0], config.dynamic, config.camera_pose
+            turn = 0.5 * np.pi * scale
+            self._low, self._high = np.array([-turn, -turn, -turn, 0.0]), np.array([turn, turn, turn, 0.5 * scale])
+            self._poses, self._velocity = [self._walk.uniform(self._low, self._high)], np.zeros(4)
+            self._shifts, self._bound, self._scale = [self._shift], config.agent_color, scale
+
+    def _advance(self, time: int) -> None:
+        """Extend the random walks of colors and pose to decision `time`. A step depends only on the earlier ones."""
+        while self._dynamic and len(self._poses) <= time:
+            step = self._walk.normal(0, _COLOR_STEP * self._bound, self._shift.shape)
+            self._shifts.append(np.clip(self._shifts[-1] + step, -self._bound, self._bound))
+            change = self._walk.normal(0, _POSE_STEP * self._scale, 4)
+            self._velocity = np.clip(self._velocity + change, -_POSE_SPEED * self._scale, _POSE_SPEED * self._scale)
+            pose = np.clip(self._poses[-1] + self._velocity, self._low, self._high)
+            self._velocity = np.where(pose == self._poses[-1] + self._velocity, self._velocity, 0.0)
+            self._poses.append(pose)
+        self._shift = self._shifts[min(time, len(self._shifts) - 1)]
+
+    def _orbit(self, time: int, model: Any, scene: Any) -> None:
+        """Move the cameras around the point on their axis that is nearest to the middle of the moving bodies."""
+        yaw, pitch, roll, nearer = self._poses[min(time, len(self._poses) - 1)].tolist()
+        moving = [g.pos for g in scene.geoms[: scene.ngeom] if g.objtype == _GEOM and model.geom_bodyid[g.objid] != 0]
+        middle = np.mean(moving, axis=0) if moving else np.zeros(3)
+        for camera in scene.camera:
+            distance = float(np.dot(middle - camera.pos, camera.forward))
+            center = camera.pos + distance * np.asarray(camera.forward)
+            forward, up = _rotate_axes(camera.forward.tolist(), camera.up.tolist(), [yaw, pitch, roll])
+            position = center - (1 - nearer) * distance * np.array(forward)
+            position[2] = max(position[2], min(_LOWEST, camera.pos[2]))
+            camera.pos, camera.forward, camera.up = position, forward, up
 
     def adjust(self, time: int, model: Any, scene: Any) -> None:
         """Rotate the cameras and recolor the moving bodies of mujoco.MjvScene `scene` for decision `time`."""
+        if self._poses:
+            self._advance(time)
+            if self._scale:
+                self._orbit(time, model, scene)
         if self._reach:
             waves = zip(self._speeds, self._phases, strict=True)
             angles = [self._reach * math.sin(speed * time + phase) for speed, phase in waves]
