@@ -15,7 +15,9 @@ from pamd.cli.main import main
 from pamd.configuration import configure
 from pamd.envs import build_env, make_env
 from pamd.envs.gym import resize
+from pamd.envs.wrappers import reported_success
 from pamd.errors import ConfigError, DtypeError, ShapeError, TaskError, TaskFailedError, UnknownNameError
+from pamd.training import train
 
 
 class Wide(gymnasium.Env[Any, Any]):
@@ -235,3 +237,43 @@ def test_what_an_environment_does_wrong_is_its_error(
     assert status["state"] == "failed"
     assert "step 5 of episode 0" in status["error"]
     assert (run / "eval.jsonl").read_text() == ""
+
+
+class Winning(Wide):
+    """Reports success under the name `key` in its first frame only."""
+
+    def __init__(self, render_mode: str | None = None, key: str = "success") -> None:
+        super().__init__(render_mode)
+        self._key = key
+
+    def step(self, action: Any) -> Any:
+        obs, reward, terminated, truncated, _ = super().step(action)
+        return obs, reward, terminated, truncated, {self._key: float(self.age == 1)}
+
+
+@pytest.mark.parametrize("key", ["success", "is_success"])
+def test_success_in_any_frame_is_the_success_of_the_decision(key: str) -> None:
+    gymnasium.register("Winning-v0", Winning)
+    env = make_env("gym:Winning-v0", size=12, action_repeat=2, options={"key": key})
+    env.reset()
+    assert env.step(np.zeros(4, np.float32))[4]["success"] is True  # The second frame says 0.
+    assert env.step(np.zeros(4, np.float32))[4]["success"] is False
+    env.close()
+
+
+def test_what_is_no_number_is_no_success() -> None:
+    assert reported_success({}) is None
+    assert reported_success({"success": None, "is_success": "yes"}) is None
+    assert reported_success({"success": float("nan")}) is False
+    assert reported_success({"success": 0, "is_success": np.float32(1)}) is True
+
+
+def test_evaluations_have_the_success_of_each_episode(tmp_path: Path) -> None:
+    gymnasium.register("Winning-v0", Winning)
+    for task, successes in (("gym:Winning-v0", [True, True]), ("gym:Wide-v0", None)):
+        small = ("learner.random_decisions=20", "learner.batch=4")
+        options = {"decisions": 21, "evaluate_every": 21, "evaluate_episodes": 2}
+        config = configure(task, scale="smoke", settings=small, **options)
+        rows = [json.loads(line) for line in (train(config, tmp_path) / "eval.jsonl").read_text().splitlines()]
+        assert [row.get("successes") for row in rows] == [successes] * len(rows)
+        assert {row.get("success_mean") for row in rows} == {None if successes is None else 1.0}

@@ -141,3 +141,11 @@ def test_seeds_needed_of_nothing() -> None:
     assert s.seeds_needed(np.array([1.0])) is None
     assert s.seeds_needed(np.array([1.0, -1.0])) is None
     assert s.seeds_needed(np.array([2.0, 2.0])) == 2
+
+
+def test_the_interval_of_a_success_rate_is_wilsons() -> None:
+    stats = pytest.importorskip("scipy.stats")
+    for wins, n in ((0, 5), (1, 1), (3, 10), (10, 10), (57, 80)):
+        found = s.success_rate([True] * wins + [False] * (n - wins))
+        low, high = stats.binomtest(wins, n).proportion_ci(method="wilson")
+        assert (found.value, found.low, found.high) == pytest.approx((wins / n, low, high))

@@ -14,8 +14,10 @@ import pytest
 from tests.report.runs import DEMO, write_run
 
 from pamd import published
-from pamd.report import tables
-from pamd.report.comparison import Comparison, compare
+from pamd.errors import RunError
+from pamd.report import page, tables
+from pamd.report.comparison import Comparison, compare, of_success
+from pamd.report.figures import mean_curve
 from pamd.report.run import load_runs
 from pamd.report.statistics import Estimate, Mean
 from pamd.table import Table
@@ -244,3 +246,31 @@ def test_the_demo_s_table() -> None:
     found = rows(tables.returns(compared(DEMO), "cpu"))
     assert len(found) == 1
     assert set(found[0]) == {"task (decisions)", "dbc-det (released fidelity)", "dbc-det+pamd (released fidelity)"}
+
+
+def test_success_is_in_the_table_with_an_interval_and_only_where_a_task_reports_it(tmp_path: Path) -> None:
+    write_run(tmp_path / "runs")
+    assert "success" not in rows(tables.summary(compared(tmp_path / "runs"), rng()))[0]
+    assert "success" not in tables.records(compared(tmp_path / "runs"))[0]
+    for seed, successes in ((0, [True, True]), (1, [False, True])):
+        run = write_run(tmp_path / "runs", env__task="metaworld:reach-v3", seed=seed)
+        lines = [json.loads(line) | {"successes": successes} for line in (run / "eval.jsonl").read_text().splitlines()]
+        (run / "eval.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    comparison = compared(tmp_path / "runs")
+    found = rows(tables.summary(comparison, rng()))
+    assert [(row["task"], row["success"]) for row in found] == [
+        ("cheetah_run", "—"),
+        ("metaworld:reach-v3", "0.75 [0.30, 0.95]"),
+    ]
+    assert tables.records(comparison)[1]["success"]["low"] == pytest.approx(0.3006, abs=1e-4)
+    shown = of_success(comparison)
+    assert shown is not None
+    assert [setting.task for setting in shown.settings] == ["metaworld:reach-v3"]
+    assert mean_curve(shown.rows[0].runs).mean.tolist() == [0.75, 0.75, 0.75]
+    page.build([tmp_path / "runs"], tmp_path / "page")
+    assert (tmp_path / "page" / "figures" / "success-curves.svg").is_file()
+    assert "Success rate of the evaluation episodes" in (tmp_path / "page" / "index.html").read_text()
+    text = (run / "eval.jsonl").read_text()
+    (run / "eval.jsonl").write_text(text.replace("[false, true]", '["no"]'))
+    with pytest.raises(RunError, match=r"successes must be true or false for each episode, got \['no'\]"):
+        compared(tmp_path / "runs")

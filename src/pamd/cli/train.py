@@ -205,4 +205,6 @@ def evaluate(
 
 def _format_return(row: dict[str, float], prefix: str, episodes: int) -> str:
     mean, std = row[f"{prefix}return_mean"], row[f"{prefix}return_std"]
-    return f"return {mean:.1f} ± {std:.1f} over {counted(episodes, 'episode')}"
+    rate = row.get(f"{prefix}success_mean")
+    success = "" if rate is None else f", success in {round(rate * episodes)}"
+    return f"return {mean:.1f} ± {std:.1f} over {counted(episodes, 'episode')}{success}"

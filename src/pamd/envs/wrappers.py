@@ -51,8 +51,9 @@ class TaskEnv(gymnasium.Env[_Observation, _Action]):
     """A task as a Gymnasium environment. The observation is the newest frame, uint8 [3, H, W] or float32 [n].
 
     A decision repeats its action for `action_repeat` simulator frames, or fewer if the episode ends. The reward is the
-    sum over these frames, and only the last frame is drawn. `info["frames"]` is the number of frames. Whatever the
-    simulator raises is a TaskFailedError.
+    sum over these frames, and only the last frame is drawn. `info["frames"]` is the number of frames. If the task
+    reports success, `info["success"]` is whether one of them had it. Whatever the simulator raises is a
+    TaskFailedError.
     """
 
     def __init__(self, task: Task, config: EnvConfig, render_size: int | None = None) -> None:
@@ -100,6 +101,7 @@ class TaskEnv(gymnasium.Env[_Observation, _Action]):
         action = np.clip(action, -1.0, 1.0)
         total, frames, over = 0.0, 0, False
         info: dict[str, Any] = {}
+        success: bool | None = None
         while frames < self.action_repeat and not over:
             self._age += 1
             with self._blaming("step"):
@@ -113,8 +115,12 @@ class TaskEnv(gymnasium.Env[_Observation, _Action]):
                     f" {LARGEST_RETURN:g}, got {self._return} {self._when}"
                 )
             info.update(info_of_frame)
+            if (reached := reported_success(info_of_frame)) is not None:
+                success = bool(success) or reached
             truncated = truncated or (not terminated and self.time_limit is not None and self._age >= self.time_limit)
             over = terminated or truncated
+        if success is not None:
+            info["success"] = success
         return self.observe(), total, terminated, truncated, {**info, "frames": frames}
 
     def observe(self, draw: int = 0) -> _Observation:
@@ -148,6 +154,13 @@ class TaskEnv(gymnasium.Env[_Observation, _Action]):
 
     def _blaming(self, what: str) -> contextlib.AbstractContextManager[None]:
         return blaming(self.config, f"failed in its {what} {self._when}")
+
+
+def reported_success(info: Mapping[str, Any]) -> bool | None:
+    """Return whether the numbers `success` or `is_success` of a step are above 0; None if it has neither."""
+    values = [info[key] for key in ("success", "is_success") if key in info]
+    numbers = [value for value in values if isinstance(value, bool | int | float | np.bool_ | np.number)]
+    return any(bool(number > 0) for number in numbers) if numbers else None
 
 
 def averaged(picture: _Observation, factor: int) -> _Observation:

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from pamd.errors import RunError
 from pamd.report.config import canonical, column_record, setting_record, task_name
 from pamd.report.run import Loaded, Run
-from pamd.report.statistics import Mean, Scores
+from pamd.report.statistics import Estimate, Mean, Scores, success_rate
 from pamd.runs import Unreadable
 from pamd.schema import flatten
 
@@ -253,6 +253,12 @@ class Cell:
         return Mean.over(self.array)
 
     @property
+    def success(self) -> Estimate | None:
+        """The success rate over the last evaluations of all finished seeds; None if the task does not report it."""
+        successes = [success for run in self.finished for success in run.curve.successes[-1]]
+        return success_rate(successes) if successes else None
+
+    @property
     def unseen_mean(self) -> Mean | None:
         """The mean return with unseen backgrounds or noise; None if no finished seed has one."""
         found = [run.unseen_score for run in self.finished if run.unseen_score is not None]
@@ -364,6 +370,23 @@ def _same_seed(one: Run, other: Run, cell: str) -> str:
         f"{one.path} and {other.path} are both seed {one.seed} of {cell}"
         f" (they differ in {what}): one seed must not count twice"
     )
+
+
+def of_success(comparison: Comparison) -> Comparison | None:
+    """Return the comparison with successes in place of returns; None if no task reports success."""
+    cells = {}
+    for key, cell in comparison.cells.items():
+        runs = [run for run in cell.runs if run.curve.decisions and all(run.curve.successes)]
+        rates = [dataclasses.replace(run.curve, returns=list(map(_numbers, run.curve.successes))) for run in runs]
+        if runs:
+            own = (dataclasses.replace(run, curve=curve) for run, curve in zip(runs, rates, strict=True))
+            cells[key] = dataclasses.replace(cell, runs=tuple(own))
+    settings = tuple(setting for setting in comparison.settings if any(setting == own for own, _ in cells))
+    return dataclasses.replace(comparison, settings=settings, cells=cells) if cells else None
+
+
+def _numbers(successes: Sequence[bool]) -> list[float]:
+    return [float(success) for success in successes]
 
 
 def common(comparison: Comparison, scale: str, columns: Sequence[Column]) -> list[Setting]:

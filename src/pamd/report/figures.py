@@ -223,7 +223,7 @@ def styles(columns: Sequence[Column]) -> dict[Column, tuple[str, str]]:
 
 
 @page_style()
-def curves(comparison: Comparison, path: Path) -> list[Path]:
+def curves(comparison: Comparison, path: Path, quantity: str = "return") -> list[Path]:
     """Draw a panel per setting: the mean over seeds with one standard error, as a thin line where seeds are missing."""
     from matplotlib import pyplot
     from matplotlib.ticker import EngFormatter, MaxNLocator
@@ -239,7 +239,7 @@ def curves(comparison: Comparison, path: Path) -> list[Path]:
             draw_cell(axes, cell, *look[cell.column])
         axes.set_title(plain(setting.label), fontsize=9, wrap=True)
         axes.set_xlabel(f"decisions (each {counted(setting.action_repeat, 'frame')})")
-        axes.set_ylabel("return")
+        axes.set_ylabel(quantity)
         axes.xaxis.set_major_locator(MaxNLocator(5))
         axes.xaxis.set_major_formatter(EngFormatter(sep=""))
         axes.grid(alpha=0.25)

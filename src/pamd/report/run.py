@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -41,6 +41,8 @@ class Curve:
     elsewhere: list[dict[str, list[float]]]
     """[N] background -> [episodes] of the further evaluations (--evaluate-on)."""
     path: Path
+    successes: list[list[bool]] = field(default_factory=list)
+    """[N][episodes]: whether an episode had success in one of its steps; [] if the task does not report it."""
 
 
 @dataclass(frozen=True)
@@ -197,6 +199,7 @@ def _curve(path: Path, config: Mapping[str, Any], rows: Sequence[Row], timing: S
         updates=[row["updates"] for row in rows],
         seconds=_seconds(decisions, timing),
         returns=[row["returns"] for row in rows],
+        successes=[row.get("successes", []) for row in rows],
         unseen=[row.get("unseen_returns", []) for row in rows],
         elsewhere=[
             {str(printable(name)): other["returns"] for name, other in row.get("elsewhere", {}).items()} for row in rows

@@ -131,6 +131,14 @@ def estimate(
     return Estimate(value, float(low), float(high), digits)
 
 
+def success_rate(successes: Sequence[bool], level: float = 0.95) -> Estimate:
+    """Return the share of successes with Wilson's (1927) score interval, for independent episodes."""
+    n, share, z = len(successes), float(np.mean(successes)), NormalDist().inv_cdf(0.5 + level / 2)
+    center = (share + z**2 / (2 * n)) / (1 + z**2 / n)
+    reach = z / (1 + z**2 / n) * math.sqrt(share * (1 - share) / n + z**2 / (4 * n**2))
+    return Estimate(share, max(0.0, center - reach), min(1.0, center + reach), 2)
+
+
 def paired_difference(x: Values, y: Values, level: float = 0.95) -> Estimate:
     """Return the mean of x - y over common seeds [seeds], with Student's t interval.
 

@@ -62,13 +62,15 @@ class _Seeds(Quantity):
 def summary(comparison: Comparison, rng: np.random.Generator) -> Table:
     """Return a table of all cells with the return, the seeds, and the budget in three units."""
     unseen = _unseen(comparison)
-    columns = ["task", "method", "return", "IQM", "seeds"]
+    success = any(cell.success for cell in comparison.rows)
+    columns = ["task", "method", "return", "IQM", "seeds", *(["success"] if success else [])]
     columns += [f"return, unseen {unseen}"] if unseen else []
     columns += ["decisions", "frames", "updates", "fidelity", "scale"]
     rows: list[list[Value]] = []
     for cell in comparison.rows:
         seeds = _Seeds(len(cell.scores), cell.planned)
         row: list[Value] = [cell.setting.full_name, cell.column.label, cell.mean, _iqm(cell, rng), seeds]
+        row += [cell.success] if success else []
         row += [cell.unseen_mean] if unseen else []
         row += [cell.setting.decisions, cell.counted("frames"), cell.counted("updates")]
         row += [cell.column.fidelity, cell.setting.scale]
@@ -79,6 +81,12 @@ def summary(comparison: Comparison, rng: np.random.Generator) -> Table:
         " interval, which is too narrow for few seeds. With one seed there is no standard error and no interval.",
         *(f"{cell.notice}." for cell in comparison.rows if cell.notice),
     ]
+    if success:
+        notes.append(
+            "Success: share of the episodes of the last evaluations, over all finished seeds, that had success in one"
+            " of their steps, with Wilson's 95% interval. It counts episodes as independent, so it is too narrow if"
+            " seeds differ."
+        )
     if comparison.unreadable:
         notes.append(f"Unreadable and not counted: {', '.join(one.name for one in comparison.unreadable)}.")
     return Table("summary", "All results", columns, rows, notes)
@@ -136,6 +144,7 @@ def records(comparison: Comparison) -> list[dict[str, Any]]:
             "seeds": cell.mean.n,
             "return": _rounded(cell.mean.mean),
             "standard error": _rounded(cell.mean.error),
+            **({"success": cell.success.parts()} if cell.success else {}),
             "decisions": cell.setting.decisions,
             "frames": cell.counted("frames"),
             "updates": cell.counted("updates"),

@@ -284,6 +284,9 @@ def _check_returns(row: Mapping[str, Any], where: str) -> None:
         values = row.get(name, [])
         if not isinstance(values, list) or len(values) < fewest or not all(map(_is_number, values)):
             raise RunError(f"{where}: {name} must be finite numbers, got {values!r}")
+        successes = row.get(name.replace("returns", "successes"), [])
+        if not isinstance(successes, list) or not all(isinstance(value, bool) for value in successes):
+            raise RunError(f"{where}: successes must be true or false for each episode, got {successes!r}")
 
 
 def _is_number(value: object) -> bool:

@@ -48,6 +48,8 @@ def evaluate(
 ) -> tuple[dict[str, Any], _Video]:
     """Return a row with the returns of `episodes` episodes and, if `record`, the frames [H, W, 3] of the first.
 
+    If the task reports success, the row has `successes`: whether each episode had it in one of its steps.
+
     With a video distractor or noise dimensions, episodes are played twice: first as in training, then with videos or a
     noise mean that training never uses. The second results have keys that begin with `unseen_`. The second recording
     follows the first. With noise, the row includes the denoising factors. `stop` is called after every decision. If it
@@ -93,9 +95,12 @@ class _TwoViews:
 def _play(
     agent: Agent, env_config: EnvConfig, seed: int, numbers: range, record: bool, stop: Callable[[], bool]
 ) -> tuple[dict[str, Any], _Video]:
+    from pamd.envs.wrappers import reported_success
+
     env = build_env(env_config, seed=seed + EVALUATION, render_size=_VIDEO_SIZE)
     returns: list[float] = []
     lengths: list[int] = []
+    successes: list[bool | None] = []
     frames: _Video = []
     views = None if env_config.noise is None else _TwoViews(env)
     env.episode = numbers.start - 1
@@ -103,17 +108,21 @@ def _play(
         for episode in numbers:
             obs, _ = env.reset()
             total, length, over = 0.0, 0, False
+            success: bool | None = None
             while not over:
                 if views is not None:
                     views.look(obs, length)
                 if record and episode == numbers.start:
                     frames.append(env.unwrapped.render())  # type: ignore[arg-type]
-                obs, reward, terminated, truncated, _ = env.step(agent.act(obs, explore=False))
+                obs, reward, terminated, truncated, info = env.step(agent.act(obs, explore=False))
                 total, length, over = total + float(reward), length + 1, terminated or truncated
+                if (reached := reported_success(info)) is not None:
+                    success = bool(success) or reached
                 if stop():
                     return {}, []
             returns.append(total)
             lengths.append(length)
+            successes.append(success)
     finally:
         env.close()
     row = {
@@ -121,9 +130,14 @@ def _play(
         "return_std": float(np.std(returns)),
         "returns": returns,
         "length_mean": float(np.mean(lengths)),
+        **({} if set(successes) == {None} else _success(list(map(bool, successes)))),
         **({} if views is None else views.factors(agent)),
     }
     return row, frames
+
+
+def _success(successes: list[bool]) -> dict[str, Any]:
+    return {"success_mean": float(np.mean(successes)), "successes": successes}
 
 
 def write_video(path: Path, frames: list[NDArray[np.uint8]], rate: int) -> None:

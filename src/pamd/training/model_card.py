@@ -100,10 +100,13 @@ def _returns(facts: CardFacts) -> str:
         return "The run was not evaluated before this checkpoint."
     unseen = any("unseen_return_mean" in row for row in rows)
     head = ["decisions", "frames", "updates", "episodes", "return", *(["return, unseen"] if unseen else [])]
+    success = any("success_mean" in row for row in rows)
+    head += ["success"] if success else []
     lines = ["| " + " | ".join(head) + " |", "|" + "---:|" * len(head)]
     for row in _select_rows(rows):
         cells = [f"{row[unit]:,}" for unit in Budget._fields] + [str(len(row.get("returns", [])))]
         cells += [_mean_and_std(row, prefix, "±") for prefix in ("", "unseen_")[: 1 + unseen]]
+        cells += [f"{row['success_mean']:.2f}" if "success_mean" in row else ""] if success else []
         lines.append("| " + " | ".join(cells) + " |")
     return "\n".join(
         [

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from pamd.report import figures, tables
+from pamd.report.comparison import of_success
 from pamd.report.markup import file_name, picture
 from pamd.report.sections import Content, add
 from pamd.table import Table
@@ -38,6 +39,10 @@ def curves(content: Content) -> str:
         f"<label><input type=radio name=unit value={unit}{' checked' if unit == 'decisions' else ''}> {name}</label>"
         for unit, name in units.items()
     )
+    succeeded, success = of_success(content.comparison), ""
+    if succeeded is not None:
+        drawn = figures.curves(succeeded, content.out / "figures" / "success-curves", "success rate")
+        success = picture(drawn[0], "Success rate of the evaluation episodes: mean over seeds and one standard error.")
     return (
         "<p class=note>Line: mean over seeds of the evaluation return. Band: one standard error. Thin line: some seeds"
         " ended earlier. Each point uses the most recent evaluation of every run. A run is dropped after its last"
@@ -47,7 +52,7 @@ def curves(content: Content) -> str:
         '<div class=controls id=methods role=group aria-label="Methods"></div>'
         f"<div class=controls><fieldset><legend>x axis:</legend>{radios}</fieldset>"
         "<label><input type=checkbox id=seeds> each seed</label></div>"
-        "<div class=panels id=panels></div>"
+        f"<div class=panels id=panels></div>{success}"
     )
 
 
