@@ -124,7 +124,7 @@ def _seedable(environment: type[Any]) -> type[Any]:
         def __init__(self) -> None:
             super().__init__()
             # Without these, positions come from NumPy's global state or are the same in all episodes, and the goal is
-            # missing in states. `set_task` would set them from a pickled task.
+            # missing in states. `set_task` sets them for one fixed task instead.
             self._freeze_rand_vec, self.seeded_rand_vec, self._set_task_called = False, True, True
             self._partially_observable = False
             del self.sawyer_observation_space  # It was cached for states without a goal.
