@@ -21,7 +21,7 @@ from pamd.training import Runtime
 from pamd.training.config import TrainConfig, config_text, read_config
 
 QUIET = Runtime(device="cpu", threads=1, video="off", tensorboard=False)
-TASK = "gym:somebodys_env:Dot-v0"
+TASK = "gym:somebodys_env:Somebodys-v0"
 SIZE = configure("toy", scale="smoke").env.size
 REFUSAL = "imports the Python module 'somebodys_env'"
 MODULE = """
@@ -50,7 +50,7 @@ class Dot(gymnasium.Env):
         return np.zeros((12, 12, 3), np.uint8)
 
 
-gymnasium.register("Dot-v0", Dot, max_episode_steps=5)
+gymnasium.register("Somebodys-v0", Dot, max_episode_steps=5)
 """
 
 
@@ -64,7 +64,7 @@ def forget() -> None:
     import gymnasium
 
     sys.modules.pop("somebodys_env", None)
-    gymnasium.registry.pop("Dot-v0", None)
+    gymnasium.registry.pop("Somebodys-v0", None)
 
 
 @pytest.fixture(scope="module")
