@@ -328,7 +328,7 @@ def _mechanism_table(rows: Sequence[mechanism.Row]) -> Table:
 
 _DIRECTIONS = {
     "difference": ("difference of the two states", color("pamd")),
-    "value": ("gradient of the value", color("l2")),
+    "value": ("gradient of the value", "#E69F00"),
     "state": ("moves of the state", color("simsr")),
     "noise": ("moves of the noise", "#6e6e6e"),
 }
@@ -352,7 +352,7 @@ def _mechanism_figure(rows: Sequence[mechanism.Row], path: Path) -> list[Path]:
             axes.plot(steps, [np.exp(values.mean()) for values in logs], color=hue, linewidth=2.2, label=name)
         axes.axhline(1, color="#333333", linewidth=0.8, linestyle=":")
         axes.set_yscale("log")
-        axes.set_title(plain({"pamd": "PAMD, d = 50", "frozen": "frozen head, d = 50"}.get(arm, arm)))
+        axes.set_title(plain({"pamd": "PAMD, d = 50", "frozen": "frozen head"}.get(arm, arm.replace("pamd", "PAMD"))))
         axes.xaxis.set_major_formatter(EngFormatter(sep=""))
         axes.yaxis.set_major_formatter(ScalarFormatter())
         axes.set_xlabel("decisions")
