@@ -82,17 +82,18 @@ def write(out: Path = HERE, *, runs: Sequence[Path] = (RUNS,), figures: bool = T
     floors = random_play(loaded)
     found = answers(on_states, floors)
     tables = [_search_table(on_states), _cost(loaded)]
-    tables += [
-        table for table in (_primary_table(found), _arm_table(on_states, floors), _pixel_table(loaded)) if table.rows
-    ]
+    # The tests are not shown before all of their runs are there: nobody can stop at a result that pleases.
+    complete = sum(_stage(run) == "primary" for run in loaded) >= plan.COUNTS["primary"]
+    shown = (_primary_table(found), _arm_table(on_states, floors), _pixel_table(loaded)) if complete else ()
+    tables += [table for table in shown if table.rows]
     steps = mechanism.rows()
     tables += [_mechanism_table(steps)] if steps else []
     write_tables(tables, out / "tables")
     if figures:
-        pictures = [
-            _curve_figure(loaded, floors, out / "figures/curves"),
-            _effect_figure(found, out / "figures/effects"),
-        ]
+        pictures = []
+        if complete:
+            pictures.append(_curve_figure(loaded, floors, out / "figures/curves"))
+            pictures.append(_effect_figure(found, out / "figures/effects"))
         if steps:
             pictures.append(_mechanism_figure(steps, out / "figures/mechanism"))
         for written in pictures:
