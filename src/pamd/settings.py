@@ -192,6 +192,10 @@ def _unknown_option(tree: dict[str, Any], key: str, here: str, choices: list[str
         in_lists = (item["name"] for items in lists for item in items if _is_part_tree(item))
         if here in {*fields, *(fields.get("options") or ()), *in_lists}:
             return UnknownNameError("option", key, choices, meant=f"{part}.{key}")
+    if "." not in key and nearest(key, choices) is None:
+        inside = {name: part for part, fields in tree.items() if _is_part_tree(fields) for name in fields["options"]}
+        if (name := nearest(key, inside)) is not None:
+            return UnknownNameError("option", key, choices, meant=f"{inside[name]}.{name}")
     misspelled = nearest(here.rpartition(".")[2], [choice.rpartition(".")[2] for choice in choices])
     return UnknownNameError("option", here, choices, advice="" if misspelled else advice)
 

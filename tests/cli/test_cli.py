@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -62,6 +63,7 @@ def test_train_resume_eval_and_config(tmp_path: Path, capsys: pytest.CaptureFixt
         (["train", "toy", "--method", "simsr+pmad", *SMALL], "'pamd'"),
         (["train", "toy", *SMALL, "--set", "method.latent_dmi=3"], "latent_dim"),
         (["train", "toy", *SMALL, "--set", "learner.lr=1e-3"], "Did you mean 'learner.learning_rate'?"),
+        (["train", "toy", *SMALL, "--set", "lr=1e-3"], "Did you mean 'learner.learning_rate'?"),
         (["list", "foo"], "unknown argument 'foo'. Valid: augmentations"),
         (["train"], "a task or --config is required"),
         (["train", "--config", "x.json", "--seed", "7"], "--seed"),
@@ -95,6 +97,16 @@ def test_bad_words_get_one_clear_line(
     assert says in error
     assert error.startswith("pamd: ")
     assert "Traceback" not in error
+
+
+def test_a_directory_of_runs_suggests_its_newest_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for age, name in enumerate(["new", "old"]):
+        file = tmp_path / name / "config.json"
+        file.parent.mkdir()
+        file.write_text("{}")
+        os.utime(file, (1e9 - age, 1e9 - age))
+    assert main(["eval", str(tmp_path)]) == 2
+    assert f"Did you mean {tmp_path / 'new'}?" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("what", ["methods", "distances", "operators", "scales", "tasks", "distractors", "learners"])

@@ -62,7 +62,9 @@ class RunDirectory:
         if not run.config_file.is_file():
             siblings = [p.parent.name for p in path.parent.glob("*/config.json")]
             hint = nearest(path.name, siblings)
-            meant = f" Did you mean {path.parent / hint}?" if hint else ""
+            inside = sorted(path.glob("*/config.json"), key=lambda file: file.stat().st_mtime)
+            near = inside[-1].parent if inside else path.parent / hint if hint else None
+            meant = f" Did you mean {near}?" if near else ""
             raise RunError(f"{path} is not a run directory: it has no config.json.{meant}")
         if is_export(path):
             raise RunError(f"{path} is an export, not a run directory: it has weights but no checkpoints and no replay")
