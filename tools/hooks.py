@@ -36,7 +36,7 @@ def on_files(files: Files, config: Any) -> Files:
         if page == "api.md":  # In the repository the page is a list; here mkdocstrings shows each name in full.
             text = re.sub(r"^- \[`(pamd[\w.]+)`\].*$", r"::: \1\n", text, flags=re.MULTILINE)
         text, linked = relinked(text, page, source)
-        # A linked page of a study is a page here, too, with links of its own.
+        # A linked page of a study becomes a page of the site, and its links are followed as well.
         waiting += [(_copy(path), path) for path in sorted(linked - wanted) if path.suffix == ".md"]
         wanted |= linked
         if (known := files.get_file_from_path(page)) is not None:

@@ -268,7 +268,6 @@ _HUES = {"pamd": color("pamd"), "l2-unit": color("l2"), "released": color("dbc-d
 def _curve_figure(runs: Sequence[Run], floors: Mapping[str, float], path: Path) -> list[Path]:
     """Draw the learning curves of the main arms on every task: a thin line per seed, a thick one for the mean."""
     from matplotlib import pyplot
-    from matplotlib.ticker import EngFormatter
 
     figure, panels = pyplot.subplots(1, len(TASKS), figsize=(11, 2.9), layout="constrained")
     for axes, task in zip(panels, TASKS, strict=True):
@@ -281,10 +280,18 @@ def _curve_figure(runs: Sequence[Run], floors: Mapping[str, float], path: Path) 
             axes.plot(curves[0].decisions, lines.mean(0), color=hue, linewidth=2.2, label=_SHOWN[arm])
         axes.axhline(floors.get(f"state:{task}", 0.0), color="#6e6e6e", linewidth=0.8, linestyle=":")
         axes.set_title(plain(task))
+    return _save_panels(figure, panels, "return", path)
+
+
+def _save_panels(figure: Any, panels: Any, quantity: str, path: Path) -> list[Path]:
+    """Save panels of curves over decisions, with one legend below them."""
+    from matplotlib.ticker import EngFormatter
+
+    for axes in panels:
         axes.xaxis.set_major_formatter(EngFormatter(sep=""))
         axes.set_xlabel("decisions")
         axes.grid(alpha=0.25)
-    panels[0].set_ylabel("return")
+    panels[0].set_ylabel(quantity)
     handles, names = panels[0].get_legend_handles_labels()
     figure.legend(handles, names, loc="outside lower center", ncols=4, frameon=False)
     return save_figure(figure, path)
@@ -339,7 +346,7 @@ _DIRECTIONS = {
 def _mechanism_figure(rows: Sequence[mechanism.Row], path: Path) -> list[Path]:
     """Draw the weight that G gives to four kinds of directions during training: geometric means over runs."""
     from matplotlib import pyplot
-    from matplotlib.ticker import EngFormatter, ScalarFormatter
+    from matplotlib.ticker import ScalarFormatter
 
     figure, panels = pyplot.subplots(
         1, len(mechanism.ARMS), figsize=(11, 2.9), layout="constrained", sharex=True, sharey=True
@@ -354,11 +361,5 @@ def _mechanism_figure(rows: Sequence[mechanism.Row], path: Path) -> list[Path]:
         axes.axhline(1, color="#333333", linewidth=0.8, linestyle=":")
         axes.set_yscale("log")
         axes.set_title(plain({"pamd": "PAMD, d = 50", "frozen": "frozen head"}.get(arm, arm.replace("pamd", "PAMD"))))
-        axes.xaxis.set_major_formatter(EngFormatter(sep=""))
         axes.yaxis.set_major_formatter(ScalarFormatter())
-        axes.set_xlabel("decisions")
-        axes.grid(alpha=0.25)
-    panels[0].set_ylabel("weight in G (1: isotropic)")
-    handles, names = panels[0].get_legend_handles_labels()
-    figure.legend(handles, names, loc="outside lower center", ncols=4, frameon=False)
-    return save_figure(figure, path)
+    return _save_panels(figure, panels, "weight in G (1: isotropic)", path)

@@ -16,6 +16,7 @@ import torch
 from torch import Tensor
 from torch.autograd.functional import jvp
 
+from pamd.diagnostics.geometry import anisotropy, pair_variation
 from pamd.diagnostics.transitions import choose
 from pamd.distances.pamd import QuadraticForm
 from pamd.envs.state import StateNoise
@@ -93,11 +94,10 @@ def measured(trained: Trained, *, pairs: int = PAIRS, seed: int = 0) -> dict[str
     moves = _moves(trained, obs[:pairs])
     states = moves.shape[0] - _noise(trained).config.coordinates
     lengths = moves.square().sum(-1).mean(-1).sqrt() * _deviations(trained, obs)
-    mean = G.mean(0)
     values = {
         "rank": entropy_rank(eigenvalues.clamp_min(0).flip(-1)) / d,
-        "anisotropy": torch.linalg.matrix_norm(G - torch.eye(d, dtype=G.dtype) / d),
-        "variation": torch.linalg.matrix_norm(G - mean) / torch.linalg.matrix_norm(mean),
+        "anisotropy": anisotropy(G),
+        "variation": pair_variation(G),
         "top": inside * d / count,
         "difference": weight(delta),
         "value": weight(gradient),

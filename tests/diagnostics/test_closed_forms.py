@@ -17,7 +17,7 @@ from pamd.diagnostics import absorption_ratio, denoising_factor, geometry_of, ma
 from pamd.diagnostics.absorption import Curve, absorption
 from pamd.diagnostics.base import Ledger, rank_correlation
 from pamd.diagnostics.exact import _metric_of, _relative_residual, distortion
-from pamd.diagnostics.geometry import _condition_number, _off_diagonal_share, _pair_variation, _spectrum, anisotropy
+from pamd.diagnostics.geometry import _condition_number, _off_diagonal_share, _spectrum, anisotropy, pair_variation
 from pamd.diagnostics.latents import _classical_mds, _nearest_rows, _overlap, _pca, _standardized_l2
 from pamd.diagnostics.matching import parameters
 from pamd.distances.pamd import QuadraticForm
@@ -34,7 +34,7 @@ def test_an_isotropic_matrix_has_full_effective_rank_and_nothing_else() -> None:
     assert _condition_number(eigenvalues) == pytest.approx([1.0] * 3)
     assert _off_diagonal_share(G).abs().max() < 1e-12
     assert anisotropy(G).abs().max() < 1e-12
-    assert _pair_variation(G).abs().max() < 1e-12
+    assert pair_variation(G).abs().max() < 1e-12
 
 
 def test_a_matrix_of_rank_one_has_effective_rank_one_and_is_singular() -> None:

@@ -192,15 +192,19 @@ def evaluate(
             "video": path and str(path),
         }
         sys.stdout.write(json.dumps(result) + "\n")
-        return
+    else:
+        sys.stdout.write(_format_result(row, trained.checkpoint, where, episodes, path))
+
+
+def _format_result(row: dict[str, float], checkpoint: str, where: str, episodes: int, video: Path | None) -> str:
+    """Return the lines that `pamd eval` prints. `where` describes an environment other than that of the training."""
     background = f" ({where})" if where else " (backgrounds of training)" if "clips" in row else ""
-    sys.stdout.write(f"checkpoint {trained.checkpoint}: {_format_return(row, '', episodes)}{background}\n")
+    lines = [f"checkpoint {checkpoint}: {_format_return(row, '', episodes)}{background}"]
     if "clips" in row:
-        sys.stdout.write(
-            f"checkpoint {trained.checkpoint}: {_format_return(row, 'unseen_', episodes)} (unseen backgrounds)\n"
-        )
-    if path is not None:
-        sys.stdout.write(f"video: {path}\n")
+        lines.append(f"checkpoint {checkpoint}: {_format_return(row, 'unseen_', episodes)} (unseen backgrounds)")
+    if video is not None:
+        lines.append(f"video: {video}")
+    return "\n".join(lines) + "\n"
 
 
 def _format_return(row: dict[str, float], prefix: str, episodes: int) -> str:

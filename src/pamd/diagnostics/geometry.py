@@ -144,7 +144,7 @@ def geometry_of(
         effective_rank=_array(rank),
         off_diagonal=_array(_off_diagonal_share(G)),
         anisotropy=_array(anisotropy(G / _trace(distance))),
-        variation=_array(_pair_variation(G)),
+        variation=_array(pair_variation(G)),
         mean_matrix=_array(G.mean(0)),
         typical_matrix=_array(G[int(rank.argsort()[len(rank) // 2])]),
         value=_array(value),
@@ -184,7 +184,7 @@ def anisotropy(G: Tensor) -> Tensor:
     return distance
 
 
-def _pair_variation(G: Tensor) -> Tensor:
+def pair_variation(G: Tensor) -> Tensor:
     """Return |G_p - mean G|_F / |mean G|_F; 0 if all pairs share one matrix. [P, d, d] -> [P]."""
     mean = G.mean(0)
     variation: Tensor = torch.linalg.matrix_norm(G - mean) / torch.linalg.matrix_norm(mean)

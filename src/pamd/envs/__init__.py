@@ -154,7 +154,7 @@ def elsewhere(
 ) -> EnvConfig:
     """Return `config`, in which an agent was trained, with another background, camera or noise. None keeps it.
 
-    The background shows the unseen side of its own split, without any clip of the training.
+    The background shows only clips that the agent was not trained with.
     """
     changed = config if camera is None else dataclasses.replace(config, camera=camera)
     if noise is not None:

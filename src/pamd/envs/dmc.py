@@ -161,9 +161,7 @@ class DMControl(Task):
 def _check_known(name: str, names: Collection[str]) -> None:
     if name not in names:
         bare = [family for family in FAMILIES.names() if FAMILIES.get(family).bare]
-        # Gymnasium's names end with a version.
-        meant = f"gym:{name}" if re.search(r"-v\d+$", name) else None
-        raise UnknownNameError("task", name, [*names, *bare], meant=meant, command="pamd list tasks")
+        raise UnknownNameError("task", name, [*names, *bare], command="pamd list tasks")
 
 
 # -- The scene of the released DBC code --------------------------------------------------------------------------------

@@ -239,9 +239,10 @@ def _resolve(task: str) -> tuple[type[Task], str]:
     """Return the family and task name for `family:name`, a family such as `toy`, or a DMControl task."""
     family, colon, name = task.partition(":")
     try:
+        # Gymnasium's names end with a version.
+        if nearest(family, FAMILIES.names()) is None and re.search(r"-v\d+$", task):
+            raise UnknownNameError("task", task, FAMILIES.names(), meant=f"gym:{task}")
         if colon:
-            if nearest(family, FAMILIES.names()) is None and re.search(r"-v\d+$", name):
-                raise UnknownNameError("task", task, FAMILIES.names(), meant=f"gym:{task}")
             return FAMILIES.get(family), name
         if family in FAMILIES.names() and FAMILIES.get(family).bare:
             return FAMILIES.get(family), ""
