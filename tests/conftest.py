@@ -7,10 +7,13 @@ from collections.abc import Iterator
 import pytest
 import torch
 
+from pamd.envs.backend import choose_backend
+
 
 def pytest_configure() -> None:
     # Workers share the cores; two threads each would only get in each other's way.
     torch.set_num_threads(1)
+    choose_backend()  # before a test imports dm_control by itself
     os.environ["OMP_NUM_THREADS"] = "1"  # what they spawn, too
     # A shell ignores SIGINT for what runs in its background, and nohup ignores SIGHUP. The commands that tests
     # interrupt would inherit that. They do not inherit a handler.

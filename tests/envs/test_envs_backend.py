@@ -21,12 +21,19 @@ def bare(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
         monkeypatch.delenv(name)
     monkeypatch.setattr(sys, "platform", "linux")
     monkeypatch.setattr(backend, "_offscreen", lambda: "egl")
+    monkeypatch.delitem(sys.modules, "mujoco", raising=False)
     return monkeypatch
 
 
 def test_without_a_display_it_is_egl(bare: pytest.MonkeyPatch) -> None:
     assert choose_backend() == "egl"
     assert (os.environ["MUJOCO_GL"], os.environ["PYOPENGL_PLATFORM"]) == ("egl", "egl")
+
+
+def test_after_mujoco_was_imported_nothing_claims_another_choice(bare: pytest.MonkeyPatch) -> None:
+    bare.setitem(sys.modules, "mujoco", None)  # type: ignore[arg-type]
+    assert choose_backend() == ""
+    assert "was not set when mujoco was imported" in backend.no_backend(RuntimeError("no display"))
 
 
 def test_with_a_display_or_elsewhere_mujoco_chooses(bare: pytest.MonkeyPatch) -> None:

@@ -51,10 +51,11 @@ def choose_backend() -> str:
     Returns the name of the backend, or "" for MuJoCo's default.
 
     Variables that the user has set are kept. On Linux without a display, the default is EGL, or OSMesa if only that is
-    installed.
+    installed. If MuJoCo has been imported, it has made its choice, and the variables stay as they are.
     """
     chosen = os.environ.get("MUJOCO_GL", "").strip().lower()
-    if not chosen and sys.platform.startswith("linux") and not os.environ.get("DISPLAY"):
+    without_display = sys.platform.startswith("linux") and not os.environ.get("DISPLAY")
+    if not chosen and without_display and "mujoco" not in sys.modules:
         wanted = os.environ.get("PYOPENGL_PLATFORM", "").strip().lower()
         chosen = wanted if wanted in _OFFSCREEN else _offscreen()
         os.environ["MUJOCO_GL"] = chosen
@@ -84,7 +85,7 @@ def not_installed(error: ModuleNotFoundError) -> str:
 
 def no_backend(error: BaseException) -> str:
     """Return the message for a RenderError: the attempted backend, the error and how to fix it."""
-    tried = os.environ.get("MUJOCO_GL") or "MuJoCo's own choice (MUJOCO_GL is not set)"
+    tried = os.environ.get("MUJOCO_GL") or "MuJoCo's own choice (MUJOCO_GL was not set when mujoco was imported)"
     platform = os.environ.get("PYOPENGL_PLATFORM")
     with_platform = f", PYOPENGL_PLATFORM={platform}" if platform else ""
     reason = f"{type(error).__name__}: {error}".strip().splitlines()[0]
