@@ -75,6 +75,20 @@ def test_the_base_image_is_pinned_by_digest() -> None:
     assert re.search(r"^FROM python:3\.11-slim@sha256:[0-9a-f]{64}$", text("Dockerfile"), re.MULTILINE)
 
 
+def test_the_lowest_versions_are_those_that_the_package_allows_and_the_workflow_tests_them() -> None:
+    lowest = dict(re.findall(r"^([\w.-]+)==(\S+)$", text("constraints-lowest.txt"), re.MULTILINE))
+    extras = PROJECT["optional-dependencies"]
+    floors = dict(
+        re.match(r"([\w.-]+)>=([\d.]+)", one).groups()
+        for one in (*PROJECT["dependencies"], *extras["lab"], extras["metaworld"][1])
+    )
+    assert {"dm_control", "gymnasium", "metaworld", "mujoco"} <= lowest.keys()
+    parts = {name: tuple(map(int, version.split("."))) for name, version in lowest.items()}
+    allowed = {name: tuple(map(int, floors[name].split("."))) for name in lowest}
+    assert {name: (*allowed[name], 0, 0)[:3] for name in lowest} == parts
+    assert "run: make test-lowest " in text(".github/workflows/tests.yml")
+
+
 @pytest.mark.parametrize("kind", ["test", "release"])
 def test_locked_requirements_have_hashes_and_agree_with_the_constraints(kind: str) -> None:
     locked = {}
