@@ -1,0 +1,140 @@
+"""The structured rivals of PAMD: values from their formulas, the triangle inequality, sizes and bounds."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+
+import pamd
+from pamd.distances import Distance
+from pamd.errors import ConfigError
+
+D = 5
+FORMS: list[tuple[str, dict[str, Any]]] = [
+    ("wide-norm", {"components": 3, "hidden": 4}),
+    ("wide-norm", {"components": 3, "hidden": 4, "reduction": "sum"}),
+    ("wide-norm", {"components": 3, "hidden": 4, "reduction": "max", "symmetric": False}),
+    ("mrn", {"hidden": 9}),
+    ("mrn", {"hidden": 9, "symmetric": False}),
+]
+
+
+def make(name: str, options: dict[str, Any]) -> Distance[Any]:
+    torch.manual_seed(0)
+    return pamd.distance(name, latent_dim=D, **options).double()
+
+
+def triples(count: int = 20_000) -> tuple[Tensor, Tensor, Tensor]:
+    x, y, z = torch.randn(3, count, D, generator=torch.Generator().manual_seed(1), dtype=torch.float64)
+    half = count // 2  # Points between the other two are the hard case.
+    return x, torch.cat([y[:half], (x + z)[half:] / 2]), z
+
+
+def violations(d: Distance[Any]) -> float:
+    x, y, z = triples()
+    with torch.no_grad():
+        return float((d(x, z) > d(x, y) + d(y, z) + 1e-9).double().mean())
+
+
+def learned(d: Distance[Any]) -> Distance[Any]:
+    if not list(d.parameters()):
+        return d
+    optimizer = torch.optim.Adam(d.parameters(), 0.05)
+    z, z_prime = torch.randn(2, 64, D, dtype=torch.float64)
+    for _ in range(10):
+        optimizer.zero_grad()
+        (d(z, z_prime) - 3 * torch.rand(64, dtype=torch.float64)).square().mean().backward()
+        optimizer.step()
+    return d
+
+
+@pytest.mark.parametrize(("name", "options"), [*FORMS, ("scr", {})])
+def test_the_triangle_inequality_at_the_start_and_after_learning(name: str, options: dict[str, Any]) -> None:
+    d = make(name, options)
+    assert d.properties.triangle
+    assert d.properties.symmetric == options.get("symmetric", True)
+    assert violations(d) == 0
+    assert violations(learned(d)) == 0
+
+
+@pytest.mark.parametrize(("name", "options"), [form for form in FORMS if not form[1].get("symmetric", True)])
+def test_an_asymmetric_form_is_asymmetric(name: str, options: dict[str, Any]) -> None:
+    x, y, _ = triples(100)
+    d = make(name, options)
+    assert (d(x, y) - d(y, x)).abs().max() > 1e-3
+
+
+def test_mrn_as_published_is_no_metric() -> None:
+    d = make("mrn", {"hidden": 9, "power": 2})
+    assert not d.properties.triangle
+    assert violations(d) > 0.1
+    with pytest.raises(ConfigError, match="power must be 1 or 2, got 3"):
+        make("mrn", {"power": 3})
+
+
+def wide_norm(d: Any, x: list[float], y: list[float]) -> float:
+    c, W = d.config, d.weight.tolist()
+    delta = [a - b for a, b in zip(x, y, strict=True)]
+    if not c.symmetric:
+        delta = [max(v, 0.0) for v in delta] + [max(-v, 0.0) for v in delta]
+        W = [[abs(v) for v in row] for row in W]
+    norms = []
+    for i in range(c.components):
+        rows = W[i * c.hidden : (i + 1) * c.hidden]
+        norms.append(math.sqrt(sum(sum(w * v for w, v in zip(row, delta, strict=True)) ** 2 for row in rows)))
+    return {"mean": sum(norms) / len(norms), "sum": sum(norms), "max": max(norms)}[c.reduction]
+
+
+def mrn(d: Any, x: list[float], y: list[float]) -> float:
+    def network(net: Any, v: list[float]) -> list[float]:
+        for layer in (net[0], net[2]):
+            rows = zip(layer.weight.tolist(), layer.bias.tolist(), strict=True)
+            v = [sum(w * a for w, a in zip(row, v, strict=True)) + b for row, b in rows]
+            v = [max(a, 0.0) for a in v] if layer is net[0] else v
+        return v
+
+    f = [a - b for a, b in zip(network(d.f, x), network(d.f, y), strict=True)]
+    g = [a - b for a, b in zip(network(d.g, x), network(d.g, y), strict=True)]
+    one, other = max(0.0, *g), max(0.0, *(-v for v in g))
+    even = (sum(v * v for v in f) / 16) ** (d.config.power / 2)
+    return even + ((one + other) / 2 if d.config.symmetric else one)
+
+
+def scr(d: Any, x: list[float], y: list[float]) -> float:
+    pairs = list(zip(x, y, strict=True))
+    return math.sqrt(sum(a * a + b * b - a * b for a, b in pairs))
+
+
+@pytest.mark.parametrize(("name", "options"), [*FORMS, ("mrn", {"hidden": 9, "power": 2}), ("scr", {})])
+def test_values_are_those_of_the_formula(name: str, options: dict[str, Any]) -> None:
+    formula = {"wide-norm": wide_norm, "mrn": mrn, "scr": scr}[name]
+    d = make(name, options)
+    x, y, _ = triples(10)
+    expected = [formula(d, a, b) for a, b in zip(x.tolist(), y.tolist(), strict=True)]
+    torch.testing.assert_close(d(x, y), torch.tensor(expected, dtype=torch.float64), rtol=1e-10, atol=1e-10)
+
+
+@pytest.mark.parametrize(("name", "parameters"), [("wide-norm", 193_600), ("mrn", 193_796), ("scr", 0)])
+def test_the_number_of_parameters_is_pamds_at_d_50(name: str, parameters: int) -> None:
+    count = sum(p.numel() for p in pamd.distance(name, latent_dim=50).parameters())
+    assert count == parameters
+    assert count == 0 or abs(count / 193_915 - 1) < 0.01
+
+
+def test_wide_norm_starts_at_the_scale_of_a_form_of_trace_1() -> None:
+    torch.manual_seed(0)
+    z, z_prime = torch.randn(2, 200, 50)
+    wide, unit = (pamd.distance(name, latent_dim=50)(z, z_prime).detach().mean() for name in ("wide-norm", "l2-unit"))
+    assert float(wide / unit) == pytest.approx(1, abs=0.05)
+
+
+def test_the_bounds_are_reached() -> None:
+    x = torch.randn(1, D, dtype=torch.float64)
+    assert float(make("scr", {})(x, -x)) == pytest.approx(pamd.distance("scr", latent_dim=D).max_value(float(x.norm())))
+    d: Any = make("wide-norm", {"components": 1, "hidden": 4})
+    longest = torch.linalg.svd(d.weight.detach())[2][:1]
+    assert float(d(longest, -longest).detach()) == pytest.approx(d.max_value(1.0))
