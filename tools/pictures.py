@@ -1,8 +1,15 @@
-"""Draw the pictures of README and concepts anew: `python tools/pictures.py`. Distances and metrics are computed."""
+"""Draw the pictures of README and docs anew: `python tools/pictures.py [NAME ...]`, by default all of them.
+
+Distances and metrics are computed. The picture `metaworld` requires pamd[metaworld].
+"""
 
 from __future__ import annotations
 
+import argparse
+import functools
+import io
 import itertools
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 import matplotlib
@@ -14,27 +21,45 @@ import numpy as np
 import torch
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from PIL import Image
 
 import pamd
 from pamd import exact
+from pamd.envs.backend import import_simulator
+from pamd.envs.wrappers import Episodes
+from pamd.errors import PamdError
 
 PICTURES = Path(__file__).parents[1] / "docs" / "pictures"
 FIXED, ADAPTIVE, INK = "#d55e00", "#0072b2", "0.2"
 PAIR = ((-0.35, 0.6), (0.1, 0.72))
 """Two states at nearly the same distance from the origin: different latents, nearly the same reward."""
 
+PRESETS = (
+    *("none", "color", "video", "distracting-easy", "distracting-medium", "distracting-hard"),
+    *("distracting-easy-static", "distracting-medium-static", "distracting-hard-static"),
+)
+MANIPULATION = ("reach-v3", "button-press-topdown-v3", "hammer-v3", "assembly-v3")
+DECISIONS = (0, 20, 50)
+"""Decisions of an episode whose frames the pictures of tasks show."""
 
-def main() -> None:
-    torch.manual_seed(0)
-    distance = ring_distance()
-    save(idea(distance), "idea")
-    save(pairing(), "pairing")
-    save(field(distance), "field")
-    save(contraction(), "contraction")
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    parser = argparse.ArgumentParser(description="Draw the pictures of README and docs anew.")
+    parser.add_argument("names", nargs="*", metavar="NAME", help=f"{', '.join(DRAWINGS)} (default: all)")
+    names = parser.parse_args(arguments).names or list(DRAWINGS)
+    if unknown := [name for name in names if name not in DRAWINGS]:
+        parser.error(f"unknown picture {unknown[0]!r}; expected one of {', '.join(DRAWINGS)}")
+    try:
+        for name in names:
+            save(DRAWINGS[name](), name)
+    except PamdError as error:
+        parser.error(f"cannot draw {name}: {error}")
 
 
+@functools.cache
 def ring_distance(steps: int = 1500) -> pamd.Distance:
     """PAMD in two dimensions, fitted to states that behave alike where they are equally far from the origin."""
+    torch.manual_seed(0)
     distance = pamd.distance("pamd", latent_dim=2, hidden=64, aux_weight=0.0)
     optimizer = torch.optim.Adam(distance.parameters(), lr=2e-3)
     for _ in range(steps):
@@ -49,8 +74,9 @@ def ring_distance(steps: int = 1500) -> pamd.Distance:
     return distance
 
 
-def idea(distance: pamd.Distance) -> Figure:
+def idea() -> Figure:
     """A pair of latents, the network, the matrix, and the ellipse beside the circle of a fixed norm."""
+    distance = ring_distance()
     figure, axes = plt.subplots(1, 4, figsize=(12.5, 3.4), dpi=110, gridspec_kw={"wspace": 0.32})
     z, z_prime = torch.tensor(PAIR)
     matrix = distance.matrix(z[None], z_prime[None])[0].detach().numpy()
@@ -76,8 +102,9 @@ def idea(distance: pamd.Distance) -> Figure:
     return figure
 
 
-def field(distance: pamd.Distance) -> Figure:
+def field() -> Figure:
     """All states at one distance from each of several states, under PAMD and under a fixed norm."""
+    distance = ring_distance()
     figure, axis = plt.subplots(figsize=(4.6, 4.8), dpi=110)
     _plane(axis, "all states at the same distance from ●")
     for angle in np.arange(8) * np.pi / 4 + 0.2:
@@ -127,6 +154,66 @@ def contraction(gamma: float = 0.9, times: int = 40) -> Figure:
     axis.title.set_fontsize(10)
     axis.legend(frameon=False)
     axis.spines[["top", "right"]].set_visible(False)
+    return figure
+
+
+def benchmarks(task: str = "walker_walk", presets: Sequence[str] = PRESETS) -> Figure:
+    """Two episodes of one task under each preset, with the same random actions in every row."""
+    return _sheet({preset: distracted(task, preset) for preset in presets})
+
+
+def metaworld(tasks: Sequence[str] = MANIPULATION) -> Figure:
+    """Two episodes of each Meta-World task under the policy that the package has for it."""
+    return _sheet({task: scripted(task) for task in tasks})
+
+
+def distracted(task: str, preset: str) -> np.ndarray:
+    """Frames [episode, decision, H, W, 3] of `task` under random actions."""
+    rng = np.random.default_rng(0)
+    env = pamd.make_env(task, distractor=preset, seed=3)
+    return _frames(env, lambda _: rng.uniform(-1, 1, env.action_space.shape))
+
+
+def scripted(task: str) -> np.ndarray:
+    """Frames [episode, decision, H, W, 3] of a Meta-World task under the policy that the package has for it."""
+    env = pamd.make_env(f"state:metaworld:{task}")
+    policy = import_simulator("metaworld.policies").ENV_POLICY_MAP[task]()
+    return _frames(env, lambda state: policy.get_action(state.astype(np.float64)))
+
+
+def _frames(env: Episodes, act: Callable[[np.ndarray], np.ndarray], episodes: int = 2) -> np.ndarray:
+    """Frames [episode, decision, H, W, 3] of `env` at DECISIONS."""
+    frames = []
+    with env:
+        for _ in range(episodes):
+            obs = env.reset()[0]
+            for decision in range(max(DECISIONS) + 1):
+                if decision in DECISIONS:
+                    frames.append(env.render())
+                obs = env.step(np.clip(act(obs), -1, 1).astype(np.float32))[0]
+    return np.stack(frames).reshape(episodes, len(DECISIONS), *frames[0].shape)
+
+
+def _sheet(rows: Mapping[str, np.ndarray], gap: int = 6) -> Figure:
+    """One row of frames [episode, decision, H, W, 3] per name, each frame in its own pixels."""
+    episodes, decisions, side = next(iter(rows.values())).shape[:3]
+    lines = []
+    for frames in rows.values():
+        blocks = [np.concatenate(list(episode), 1) for episode in frames]
+        white = np.full((side, gap, 3), 255, np.uint8)
+        lines.append(np.concatenate([part for block in blocks for part in (block, white)][:-1], 1))
+    picture = np.concatenate(lines)
+    height, width = picture.shape[:2]
+    figure = plt.figure(figsize=(width / 100, height / 100), dpi=100)
+    axis = figure.add_axes((0, 0, 1, 1))
+    axis.imshow(picture, interpolation="nearest")
+    axis.set_yticks(side * (np.arange(len(rows)) + 0.5), list(rows), fontsize=10)
+    at = [
+        episode * (decisions * side + gap) + side * (k + 0.5) for episode in range(episodes) for k in range(decisions)
+    ]
+    axis.set_xticks(at, [f"decision {decision}" for decision in DECISIONS] * episodes, fontsize=9)
+    axis.tick_params(length=0, labeltop=True, labelbottom=False)
+    axis.spines[:].set_visible(False)
     return figure
 
 
@@ -195,10 +282,24 @@ def _matrix(axis: Axes, matrix: np.ndarray) -> None:
 
 
 def save(figure: Figure, name: str) -> None:
+    """Write docs/pictures/NAME.png with a palette, which makes it a third as large."""
     PICTURES.mkdir(exist_ok=True)
-    figure.savefig(PICTURES / f"{name}.png", bbox_inches="tight", metadata={"Software": None})
+    file = io.BytesIO()
+    figure.savefig(file, bbox_inches="tight", metadata={"Software": None})
     plt.close(figure)
+    with Image.open(file) as picture:
+        small = picture.convert("RGB").quantize(256, dither=Image.Dither.NONE)
+    small.save(PICTURES / f"{name}.png", optimize=True)
 
+
+DRAWINGS: dict[str, Callable[[], Figure]] = {
+    "idea": idea,
+    "pairing": pairing,
+    "field": field,
+    "contraction": contraction,
+    "benchmarks": benchmarks,
+    "metaworld": metaworld,
+}
 
 if __name__ == "__main__":
     main()
