@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import operator
 from typing import Any
 
 import pytest
@@ -10,6 +11,7 @@ import torch
 from torch import Tensor
 
 import pamd
+from pamd.diagnostics import match
 from pamd.distances import Distance
 from pamd.errors import ConfigError
 
@@ -18,6 +20,10 @@ FORMS: list[tuple[str, dict[str, Any]]] = [
     ("wide-norm", {"components": 3, "hidden": 4}),
     ("wide-norm", {"components": 3, "hidden": 4, "reduction": "sum"}),
     ("wide-norm", {"components": 3, "hidden": 4, "reduction": "max", "symmetric": False}),
+    ("deep-norm", {"hidden": 6}),
+    ("deep-norm", {"hidden": 6, "symmetric": False}),
+    ("pqe", {"components": 6}),
+    ("pqe", {"components": 6, "symmetric": False}),
     ("mrn", {"hidden": 9}),
     ("mrn", {"hidden": 9, "symmetric": False}),
 ]
@@ -104,6 +110,34 @@ def mrn(d: Any, x: list[float], y: list[float]) -> float:
     return even + ((one + other) / 2 if d.config.symmetric else one)
 
 
+def deep_norm(d: Any, x: list[float], y: list[float]) -> float:
+    def one(delta: list[float]) -> float:
+        h: list[float] = []
+        for layer in range(3):
+            U = d.U.tolist()[6 * layer : 6 * layer + 6]
+            P = d.P.tolist()[layer - 1] if layer else [[]] * 6
+            h = [
+                max(0.0, sum(abs(p) * a for p, a in zip(p_row, h, strict=True)) + sum(map(operator.mul, row, delta)))
+                for p_row, row in zip(P, U, strict=True)
+            ]
+        return sum(h) / len(h)
+
+    delta = [a - b for a, b in zip(x, y, strict=True)]
+    return (one(delta) + one([-v for v in delta])) / 2 if d.config.symmetric else one(delta)
+
+
+def pqe(d: Any, x: list[float], y: list[float]) -> float:
+    def one(x: list[float], y: list[float]) -> float:
+        u, v = ([sum(a * b for a, b in zip(row, p, strict=True)) for row in d.weight.tolist()] for p in (x, y))
+        value = 0.0
+        for i, w in enumerate(d.log_w.tolist()):
+            mean = sum(max(u[j] - v[j], 0.0) for j in range(4 * i, 4 * i + 4)) / 4
+            value += math.exp(w) * (1 - math.exp(-mean))
+        return value
+
+    return (one(x, y) + one(y, x)) / 2 if d.config.symmetric else one(x, y)
+
+
 def scr(d: Any, x: list[float], y: list[float]) -> float:
     pairs = list(zip(x, y, strict=True))
     return math.sqrt(sum(a * a + b * b - a * b for a, b in pairs))
@@ -111,25 +145,38 @@ def scr(d: Any, x: list[float], y: list[float]) -> float:
 
 @pytest.mark.parametrize(("name", "options"), [*FORMS, ("mrn", {"hidden": 9, "power": 2}), ("scr", {})])
 def test_values_are_those_of_the_formula(name: str, options: dict[str, Any]) -> None:
-    formula = {"wide-norm": wide_norm, "mrn": mrn, "scr": scr}[name]
+    formula = {"wide-norm": wide_norm, "deep-norm": deep_norm, "pqe": pqe, "mrn": mrn, "scr": scr}[name]
     d = make(name, options)
     x, y, _ = triples(10)
     expected = [formula(d, a, b) for a, b in zip(x.tolist(), y.tolist(), strict=True)]
     torch.testing.assert_close(d(x, y), torch.tensor(expected, dtype=torch.float64), rtol=1e-10, atol=1e-10)
 
 
-@pytest.mark.parametrize(("name", "parameters"), [("wide-norm", 193_600), ("mrn", 193_796), ("scr", 0)])
+@pytest.mark.parametrize(
+    ("name", "parameters"),
+    [("wide-norm", 193_600), ("deep-norm", 193_752), ("mrn", 193_796), ("pqe", 193_965), ("scr", 0)],
+)
 def test_the_number_of_parameters_is_pamds_at_d_50(name: str, parameters: int) -> None:
     count = sum(p.numel() for p in pamd.distance(name, latent_dim=50).parameters())
     assert count == parameters
     assert count == 0 or abs(count / 193_915 - 1) < 0.01
 
 
-def test_wide_norm_starts_at_the_scale_of_a_form_of_trace_1() -> None:
+@pytest.mark.parametrize(("name", "scale"), [("wide-norm", 1.0), ("deep-norm", 1.0), ("pqe", 0.01)])
+def test_they_start_at_the_scale_of_a_form_of_trace_1(name: str, scale: float) -> None:
+    """`pqe` saturates, so only its slope is compared."""
     torch.manual_seed(0)
-    z, z_prime = torch.randn(2, 200, 50)
-    wide, unit = (pamd.distance(name, latent_dim=50)(z, z_prime).detach().mean() for name in ("wide-norm", "l2-unit"))
-    assert float(wide / unit) == pytest.approx(1, abs=0.05)
+    z, z_prime = scale * torch.randn(2, 200, 50)
+    value, unit = (pamd.distance(d, latent_dim=50)(z, z_prime).detach().mean() for d in (name, "l2-unit"))
+    assert float(value / unit) == pytest.approx(1, abs=0.05)
+
+
+@pytest.mark.parametrize("name", ["wide-norm", "deep-norm", "mrn", "pqe"])
+@pytest.mark.parametrize("latent_dim", [4, 50])
+def test_diagnostics_match_their_parameters_to_pamds(name: str, latent_dim: int) -> None:
+    head = match(name, latent_dim)
+    assert head.reference is not None
+    assert abs(head.parameters / head.reference - 1) < 0.02
 
 
 def test_the_bounds_are_reached() -> None:
@@ -138,3 +185,6 @@ def test_the_bounds_are_reached() -> None:
     d: Any = make("wide-norm", {"components": 1, "hidden": 4})
     longest = torch.linalg.svd(d.weight.detach())[2][:1]
     assert float(d(longest, -longest).detach()) == pytest.approx(d.max_value(1.0))
+    bounded: Any = make("pqe", {"components": 6, "symmetric": False})
+    far = float(bounded(1e6 * x, -1e6 * x).detach())
+    assert 0.5 * bounded.max_value(1.0) < far <= bounded.max_value(1.0)

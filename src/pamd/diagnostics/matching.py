@@ -26,7 +26,8 @@ class Head:
         return distance(self.distance, latent_dim=latent_dim, **self.options)
 
     def __str__(self) -> str:
-        width = f", hidden {self.options['hidden']}" if "hidden" in self.options else ""
+        name = DISTANCES.get(self.distance).width
+        width = f", {name} {self.options[name]}" if name in self.options else ""
         target = f" (to match: {self.reference:,})" if self.reference is not None else ""
         return f"{self.distance}: {self.parameters:,} parameters{width}{target}"
 
@@ -46,11 +47,11 @@ def match(name: str, latent_dim: int, like: str | None = "pamd", preset: str | N
 
     def count(hidden: int | None, of: str = name, settings: Mapping[str, Any] = options) -> int:
         """Count parameters at a width, without allocating them."""
-        width = {} if hidden is None else {"hidden": hidden}
+        width = {} if hidden is None else {cls.width: hidden}
         with torch.device("meta"):
             return parameters(distance(of, latent_dim=latent_dim, **{**settings, **width}))
 
-    if like is None or like == name or "hidden" not in {f.name for f in dataclasses.fields(cls.Config)}:
+    if like is None or like == name or cls.width not in {f.name for f in dataclasses.fields(cls.Config)}:
         return Head(name, count(None), dict(options))
     target = count(None, like, {})
     low, high = 1, 1
@@ -60,4 +61,4 @@ def match(name: str, latent_dim: int, like: str | None = "pamd", preset: str | N
         middle = (low + high) // 2
         low, high = (middle, high) if count(middle) < target else (low, middle)
     hidden = min((low, high), key=lambda width: abs(count(width) - target))
-    return Head(name, count(hidden), {**options, "hidden": hidden}, target)
+    return Head(name, count(hidden), {**options, cls.width: hidden}, target)

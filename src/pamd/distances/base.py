@@ -73,6 +73,9 @@ class Distance(nn.Module, ABC, Generic[_ConfigT]):
     coordinate_wise: ClassVar[bool] = False
     """True if values are [P, d], one per coordinate."""
 
+    width: ClassVar[str] = "hidden"
+    """The option that sets the number of parameters. Diagnostics choose it to match another distance."""
+
     laws = _Renamed("laws", "properties")
     floor = _Renamed("floor", "self_distance")
     largest = _Renamed("largest", "max_value")
