@@ -18,6 +18,14 @@ _CHUNK = 16 << 20
 """The bytes that a copy reads at once."""
 
 
+def user_cache() -> Path:
+    """Return the folder for files that only save time: PAMD_CACHE, or the user's cache. It may be deleted any time."""
+    if pamd_cache := os.environ.get("PAMD_CACHE"):
+        return Path(pamd_cache).expanduser()
+    user_cache = os.environ.get("XDG_CACHE_HOME")
+    return (Path(user_cache) if user_cache else Path.home() / ".cache") / "pamd"
+
+
 def check_directory(path: Path, what: str) -> None:
     """Raise ResourceError unless the directory `path` is writable, or can be created."""
     ancestor = path.expanduser().absolute()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -11,6 +12,7 @@ from typing import Any
 
 import pytest
 
+import pamd
 from pamd.cli.main import main
 from pamd.envs import FAMILIES
 from pamd.envs.toy import Toy
@@ -115,6 +117,32 @@ def test_list(what: str, capsys: pytest.CaptureFixture[str]) -> None:
     expected = {"methods": "simsr+pamd", "distances": "pamd-lowrank", "operators": "independent", "scales": "cpu"}
     expected |= {"distractors": "released-video", "learners": "drqv2: gamma=0.99"}
     assert expected.get(what, "cheetah_run") in capsys.readouterr().out
+
+
+def test_a_list_is_kept_until_the_source_changes(tmp_path: Path) -> None:
+    """The second process prints the same without torch. A changed file of the package is noticed."""
+    package = tmp_path / "source" / "pamd"
+    shutil.copytree(Path(pamd.__file__).parent, package, ignore=shutil.ignore_patterns("__pycache__"))
+    code = "import sys; from pamd.cli.main import main; main(['list', 'operators']); print('torch' in sys.modules)"
+
+    def listed() -> list[str]:
+        made = subprocess.run(
+            [sys.executable, "-c", code],
+            env={**os.environ, "PYTHONPATH": str(package.parent), "PAMD_CACHE": str(tmp_path / "cache")},
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+        return made.stdout.splitlines()
+
+    *names, imported = listed()
+    assert imported == "True"
+    assert listed() == [*names, "False"]
+    (tmp_path / "cache" / "names" / "operators.json").write_text("[]")  # damaged
+    assert listed() == [*names, "True"]
+    value = package / "operators" / "value.py"
+    value.write_text(value.read_text().replace('register("value")', 'register("worth")'))
+    assert any(line.startswith("worth: ") for line in listed())
 
 
 def test_the_tasks_of_a_plug_in_are_listed(capsys: pytest.CaptureFixture[str]) -> None:

@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
+import hashlib
 import importlib
 import inspect
 import json
+import sys
+from collections.abc import Callable
+from importlib.metadata import entry_points
+from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from rich.console import Console
 from rich.table import Table
 
+from pamd import atomic_io
 from pamd.cli.parser import Metavar
 from pamd.errors import ConfigError
 from pamd.schema import flatten
@@ -71,11 +78,20 @@ def show(
 
 
 def _print_methods(console: Console, fidelity: Literal["paper", "released"], every: bool) -> None:
-    from pamd.methods import PIPELINES, method, names
-
     table = Table(title=f"fidelity: {fidelity}", title_justify="left", box=None, pad_edge=False)
     for column in ("method", "distance", "operator", "pairs", "latents", "transition"):
         table.add_column(column, no_wrap=True)
+    for row in _stored(f"methods {fidelity} {every}", lambda: _method_rows(fidelity, every)):
+        table.add_row(*row)
+    console.width = max(console.width, _WIDE)  # Wrapped lines are easier to read than wrapped table cells.
+    console.print(table)
+    if not every:
+        console.print("dbc-det, mico, simsr and rap accept any +DISTANCE; --all lists every combination.")
+
+
+def _method_rows(fidelity: Literal["paper", "released"], every: bool) -> list[list[str]]:
+    from pamd.methods import PIPELINES, method, names
+
     selection = [
         *PIPELINES,
         "dbc-det+pamd",
@@ -86,21 +102,44 @@ def _print_methods(console: Console, fidelity: Literal["paper", "released"], eve
         "simsr+adaptive-diagonal",
         "dbc-det+pamd-lowrank",
     ]
+    rows = []
     for name in names() if every else selection:
         config = method(name, fidelity)
         distance, operator, transition = config.distance, config.operator, config.term("transition")
-        table.add_row(
+        row = [
             name,
             distance.name if distance else "-",
             operator.name if operator else "-",
             config.metric.pairing if config.metric else "-",
             config.latent_space,
             transition.kind if transition else "-",
-        )
-    console.width = max(console.width, _WIDE)  # Wrapped lines are easier to read than wrapped table cells.
-    console.print(table)
-    if not every:
-        console.print("dbc-det, mico, simsr and rap accept any +DISTANCE; --all lists every combination.")
+        ]
+        rows.append(row)
+    return rows
+
+
+def _stored(what: str, compute: Callable[[], Any]) -> Any:
+    """Return `compute()`, which is JSON, from an earlier process if nothing has changed since.
+
+    The parts of a method are classes of torch, which takes a second to import. What they are called depends only on the
+    source of this package, unless there are plug-ins.
+    """
+    plug_ins = any(group.startswith("pamd.") for group in entry_points().groups)
+    if plug_ins or "torch" in sys.modules:
+        return compute()
+    package = Path(__file__).parents[1]
+    states = [(str(path), path.stat().st_size, path.stat().st_mtime_ns) for path in sorted(package.rglob("*.py"))]
+    source = hashlib.sha256(repr((sys.version, states)).encode()).hexdigest()
+    path = atomic_io.user_cache() / "names" / f"{what.replace(' ', '-')}.json"
+    with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
+        stored = json.loads(atomic_io.read(path))
+        if stored["source"] == source:
+            return stored["result"]
+    result = compute()
+    with contextlib.suppress(OSError):  # A home that cannot be written only costs time.
+        path.parent.mkdir(parents=True, exist_ok=True)
+        atomic_io.replace(path, json.dumps({"source": source, "result": result}).encode())
+    return result
 
 
 def _print_difference(console: Console, pair: tuple[str, str], fidelity: Literal["paper", "released"]) -> None:
@@ -151,10 +190,13 @@ def _lines(what: str) -> list[str]:
 
         return [f"{name}: {_fields(dataclasses.asdict(noise(name)))}" for name in NOISES]
     if what == "backends":
-        from pamd.sweep import BACKENDS
+        return list(_stored(what, lambda: importlib.import_module("pamd.sweep").BACKENDS.names()))
+    return list(_stored(what, lambda: _part_lines(what)))
 
-        return BACKENDS.names()
-    # Every other kind is a package with a registry of the same name, e.g. DISTANCES in `pamd.distances`.
+
+def _part_lines(what: str) -> list[str]:
+    """Return one line per registered part of a kind, with its options."""
+    # Every such kind is a package with a registry of the same name, e.g. DISTANCES in `pamd.distances`.
     registry: Any = getattr(importlib.import_module(f"pamd.{what}"), what.upper())
     lines = []
     for name in registry.names():

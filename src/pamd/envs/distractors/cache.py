@@ -5,7 +5,6 @@ from __future__ import annotations
 import functools
 import hashlib
 import io
-import os
 import shutil
 from pathlib import Path
 
@@ -21,11 +20,8 @@ _LIMIT_BYTES = 8_000_000_000
 
 
 def cache_directory() -> Path:
-    """Return the folder of decoded clips, in PAMD_CACHE or the user's cache. It may be deleted at any time."""
-    if pamd_cache := os.environ.get("PAMD_CACHE"):
-        return Path(pamd_cache).expanduser() / "clips"
-    user_cache = os.environ.get("XDG_CACHE_HOME")
-    return (Path(user_cache) if user_cache else Path.home() / ".cache") / "pamd" / "clips"
+    """Return the folder of decoded clips in the user's cache. It may be deleted at any time."""
+    return atomic_io.user_cache() / "clips"
 
 
 def cache_path(content: str, size: int, limit: int) -> Path:
