@@ -13,6 +13,7 @@ from pamd.cli.console import prepare_clips, print_text
 from pamd.cli.parser import Without
 from pamd.cli.train import RUN_GROUPS, Settings, build_config
 from pamd.configuration import RunOptions
+from pamd.envs import choose_egl_device
 from pamd.errors import ConfigError
 from pamd.settings import override
 from pamd.training.config import Runtime, TrainConfig
@@ -36,7 +37,7 @@ GROUPS = {
     "bench": {
         "run": ("method", "scale", "decisions", "seed", "config", "trust", "set_"),
         **{title: names for title, names in RUN_GROUPS.items() if title != "evaluation and logs"},
-        "machine": ("device", "threads", "seconds", "json_"),
+        "machine": ("device", "threads", "egl_device", "seconds", "json_"),
     }
 }
 
@@ -51,6 +52,7 @@ def bench(
     seconds: float = 20.0,
     json_: bool = False,
     trust: bool = False,
+    egl_device: int | None = None,
 ) -> None:
     """Measure decisions per second and memory of a run on this machine. It takes the options of `pamd train`.
 
@@ -63,9 +65,11 @@ def bench(
         seconds: time of the measurement, after a short warm-up
         json_: print the result as JSON
         trust: import the module that the task of --config names, as in gym:module:ID
+        egl_device: number of the EGL device that renders; see `pamd doctor` (default: MuJoCo's choice)
     """
     if seconds <= 0:
         raise ConfigError(f"bench: seconds must be positive, got {seconds:g}")
+    choose_egl_device(egl_device)
     made = prepare_clips(build_config("bench", task, options, config, set_, runtime, trust), print_text)
     row = _measure(made, seconds)
     if json_:

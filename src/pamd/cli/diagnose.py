@@ -14,6 +14,7 @@ import torch
 from pamd import diagnostics
 from pamd.cli.console import Steps
 from pamd.diagnostics import DIAGNOSTICS
+from pamd.envs import choose_egl_device
 from pamd.errors import RunInterrupted
 from pamd.report import diagnostics as drawings
 from pamd.training.process import available_threads
@@ -41,10 +42,18 @@ def _command(name: str, compute: Callable[..., Any]) -> Callable[..., None]:
     entries += f"""
     out: directory of the results (default: {in_run}/{folder})
     threads: CPU threads of torch (default: all cores)"""
-    for extra, hint in (("out", Path | None), ("threads", int | None)):
+    extras: list[tuple[str, Any]] = [("out", Path | None), ("threads", int | None)]
+    if positional:  # A diagnostic of a run may render.
+        extras.append(("egl_device", int | None))
+        entries += """
+    egl_device: number of the EGL device that renders; see `pamd doctor` (default: MuJoCo's choice)"""
+    for extra, hint in extras:
         options.append(inspect.Parameter(extra, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=hint))
 
-    def command(*args: Any, out: Path | None = None, threads: int | None = None, **values: Any) -> None:
+    def command(
+        *args: Any, out: Path | None = None, threads: int | None = None, egl_device: int | None = None, **values: Any
+    ) -> None:
+        choose_egl_device(egl_device)
         source = args[0] if args else None
         subject = f"{name}-{values['preset']}" if "preset" in values else name
         directory = out or _default_directory(source) / subject

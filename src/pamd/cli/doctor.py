@@ -43,12 +43,17 @@ def _torch(line: _Line) -> None:
 
     on = f"CUDA {torch.version.cuda}" if torch.cuda.is_available() else "CPU"
     line(True, "torch", f"{torch.__version__}, {on}")
+    for number in range(torch.cuda.device_count()):
+        line(True, f"CUDA {number}", torch.cuda.get_device_name(number))
 
 
 def _rendering(line: _Line, console: Console) -> bool:
     """Check whether training can render with the current settings."""
     from pamd.envs import probe_backends
 
+    chosen = os.environ.get("MUJOCO_GL", "")
+    if chosen in ("", "egl") and not _egl(line, console):
+        return False
     backends = probe_backends()
     working = [backend.name for backend in backends if backend.ok]
     for backend in backends:
@@ -60,9 +65,36 @@ def _rendering(line: _Line, console: Console) -> bool:
         how = "run apt-get install libegl1 libgl1 (EGL), or libosmesa6 (MUJOCO_GL=osmesa)"
         line(False, "rendering", f"no backend works; {how}")
         return False
-    chosen = os.environ.get("MUJOCO_GL", "")
     if chosen and chosen not in working:
         line(False, "MUJOCO_GL", f"is {chosen!r}: training will use it, and it does not work here; unset it")
+        return False
+    return True
+
+
+def _egl(line: _Line, console: Console) -> bool:
+    """List the EGL devices and check the chosen one."""
+    import torch
+
+    from pamd.envs import egl_devices
+    from pamd.envs.egl import VARIABLE
+
+    devices = egl_devices()
+    if not devices:
+        return True
+    for number, device in enumerate(devices):
+        line(True, f"EGL {number}", device.what)
+    if torch.cuda.is_available() and all(device.software for device in devices):
+        line(
+            False, "EGL", "no GPU renders: the driver's EGL files are missing (Docker: NVIDIA_DRIVER_CAPABILITIES=all)"
+        )
+    how = f"--egl-device N or {VARIABLE}=N chooses the device that renders; CUDA_VISIBLE_DEVICES does not"
+    console.print(f"    {'':<12} {how}", highlight=False, soft_wrap=True)
+    chosen = os.environ.get(VARIABLE)
+    known = [str(number) for number in range(len(devices))]
+    if chosen is not None and chosen not in known:
+        line(
+            False, VARIABLE, f"is {chosen!r}, and the EGL devices are {', '.join(known)}: unset it, or set one of these"
+        )
         return False
     return True
 

@@ -40,6 +40,7 @@ def envs(
     decisions: int = 60,
     seed: int = 0,
     out: Path = Path("preview"),
+    egl_device: int | None = None,
 ) -> None:
     """Write a contact sheet (.png) and a video (.mp4) of a task as the agent sees it, with random actions.
 
@@ -58,15 +59,17 @@ def envs(
         decisions: decisions per episode
         seed: seed of the task and the random actions
         out: output directory
+        egl_device: number of the EGL device that renders; see `pamd doctor` (default: MuJoCo's choice)
     """
     from pamd.cli.console import prepare_env_clips
-    from pamd.envs import EnvConfig, named_distractor
+    from pamd.envs import EnvConfig, choose_egl_device, named_distractor
     from pamd.settings import override
     from pamd.training.evaluate import write_video
 
     if min(episodes, decisions) < 1 or seed < 0:
         raise ConfigError("preview: episodes and decisions must be at least 1, and seed at least 0")
     check_directory(out, "--out")
+    choose_egl_device(egl_device)
     background = named_distractor(distractor, videos)
     if set_ and background is None:
         raise ConfigError("--set requires --distractor: name one, e.g. --distractor video")

@@ -13,6 +13,7 @@ from pamd import atomic_io, published
 from pamd.atomic_io import check_directory
 from pamd.cli.console import print_text
 from pamd.cli.sweep import Execution, plan_jobs, print_plan, print_summary, run_jobs
+from pamd.envs import choose_egl_device
 from pamd.errors import ConfigError, NoRunsError, UnknownNameError
 from pamd.experiments import EXPERIMENTS, SCALES, Experiment
 from pamd.experiments.base import Fidelity
@@ -80,6 +81,7 @@ def reproduce(
     out = runs / "artifacts" / f"{name}-{scale}" if out is None else out
     _check(experiment, plan, report_only, execution, [key for key, value in selection.items() if value])
     check_directory(out, "--out")
+    choose_egl_device(execution.egl_device)
     print_text(f"{experiment.title}. It shows {experiment.shows}.")
     if not experiment.arms:
         return _compute(experiment, scale, out, plan, execution.resources.threads)

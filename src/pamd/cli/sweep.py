@@ -21,7 +21,7 @@ from pamd.cli.console import error_console, print_text
 from pamd.cli.parser import Metavar, Without
 from pamd.cli.train import RUN_GROUPS, Settings
 from pamd.configuration import RunOptions, configure
-from pamd.envs import EnvConfig
+from pamd.envs import EnvConfig, choose_egl_device
 from pamd.envs.task import make_task
 from pamd.errors import ConfigError, ResourceError
 from pamd.replay import available_disk, available_memory
@@ -54,6 +54,8 @@ class Execution:
     """cpu, cuda, or auto: CUDA if it is available"""
     video: Literal["off", "last", "all"] = "off"
     """which evaluations are recorded as videos"""
+    egl_device: int | None = None
+    """number of the EGL device that renders; see `pamd doctor` (default: MuJoCo's choice)"""
     discard_replay: bool = False
     """delete the replay of each finished run; replays take most of the disk space and reports do not read them"""
 
@@ -92,6 +94,7 @@ def sweep(
     """
     if not (tasks and methods and seeds):
         raise ConfigError("sweep: --tasks, --methods and --seeds must each have at least one value")
+    choose_egl_device(execution.egl_device)
     labeled = []
     for seed, task, method, variant in itertools.product(seeds, tasks, methods, _combinations(vary)):
         name = None if label is None else label if len(methods) == 1 else f"{label} {method}"

@@ -11,7 +11,7 @@ from typing import Annotated
 from pamd.cli.console import Display, prepare_clips
 from pamd.cli.parser import Metavar
 from pamd.configuration import RunOptions, configure, name_changes
-from pamd.envs import trust_flag
+from pamd.envs import choose_egl_device, trust_flag
 from pamd.errors import ConfigError, ResourceError
 from pamd.schema import to_tree
 from pamd.settings import override
@@ -34,7 +34,7 @@ GROUPS = {
     "train": {
         "run": ("method", "scale", "decisions", "seed", "runs", "label", "config", "trust", "set_"),
         **RUN_GROUPS,
-        "machine": ("device", "threads", "memory"),
+        "machine": ("device", "threads", "memory", "egl_device"),
     }
 }
 
@@ -48,6 +48,7 @@ def train(
     runs: Path = Path("runs"),
     runtime: Runtime = Runtime(),  # noqa: B008
     trust: bool = False,
+    egl_device: int | None = None,
 ) -> None:
     """Train an agent. Rerun the same command to continue an interrupted run.
 
@@ -57,9 +58,11 @@ def train(
         set_: any field of the config, e.g. method.metric.pairing=all learner.batch=256
         runs: parent directory of the runs
         trust: import the module that the task of --config names, as in gym:module:ID
+        egl_device: number of the EGL device that renders; see `pamd doctor` (default: MuJoCo's choice)
     """
     from pamd.training import train as train_run
 
+    choose_egl_device(egl_device)
     made = build_config("train", task, options, config, set_, runtime, trust)
     with Display() as display:
         path = train_run(prepare_clips(made, display.say), runs, display)
@@ -100,6 +103,7 @@ def resume(
     device: str | None = None,
     threads: int | None = None,
     trust: bool = False,
+    egl_device: int | None = None,
 ) -> None:
     """Continue a run from its newest complete checkpoint, or extend a finished one.
 
@@ -109,10 +113,12 @@ def resume(
         device: cpu, cuda or auto (default: the run's)
         threads: CPU threads of torch (default: the run's)
         trust: import the module that the run's task names, as in gym:module:ID
+        egl_device: number of the EGL device that renders; see `pamd doctor` (default: MuJoCo's choice)
     """
     from pamd.runs import RunDirectory
     from pamd.training import resume as resume_run
 
+    choose_egl_device(egl_device)
     config = read_config(RunDirectory.open(run).config_file, trust=trust)
     chosen = {name: value for name, value in (("device", device), ("threads", threads)) if value is not None}
     runtime = dataclasses.replace(config.runtime, **chosen)  # type: ignore[arg-type]
@@ -134,6 +140,7 @@ def evaluate(
     video: bool = True,
     json_: bool = False,
     trust: bool = False,
+    egl_device: int | None = None,
 ) -> None:
     """Evaluate the newest checkpoint of a run, and record a video of the first episode.
 
@@ -151,6 +158,7 @@ def evaluate(
         video: record the first episode
         json_: print the result as JSON
         trust: import the module that the run's task names, as in gym:module:ID
+        egl_device: number of the EGL device that renders; see `pamd doctor` (default: MuJoCo's choice)
     """
     from pamd.report.markup import file_name
     from pamd.training import load
@@ -160,6 +168,7 @@ def evaluate(
 
     if episodes < 1 or (seed is not None and seed < 0):
         raise ConfigError(f"eval: episodes must be at least 1 and seed at least 0, got {episodes} and {seed}")
+    choose_egl_device(egl_device)
     trained = load(run, trust=trust)
     config = trained.config
     given = {"distractor": distractor, "videos": videos, "camera": camera, "noise": noise}

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from pamd.envs.backend import Backend, import_simulator, probe_backends
 from pamd.envs.config import NOISES, EnvConfig, NoiseConfig, Scene, noise, shows_videos
 from pamd.envs.distractors import DistractorConfig, distractor
+from pamd.envs.egl import choose_egl_device, egl_devices
 from pamd.envs.task import (
     DEFAULT_TIME_LIMIT,
     FAMILIES,
@@ -44,9 +45,11 @@ __all__ = [
     "Scene",
     "Task",
     "build_env",
+    "choose_egl_device",
     "default_action_repeat",
     "default_frame_stack",
     "distractor",
+    "egl_devices",
     "elsewhere",
     "least_shape",
     "make_env",
