@@ -27,6 +27,8 @@ Schedule = Literal["sequential", "joint"]
 """Sequential: the critic's step, then the representation's. Joint: one backward pass, one Adam state of the encoder."""
 Precision = Literal["float32", "bfloat16"]
 """The precision of an update's forward passes. Weights, optimizers and acting are always float32."""
+_FROM_LEARNER = ("value", "action_value", "policy_action")
+"""The inputs of operators that the learner computes."""
 
 
 @record
@@ -58,6 +60,8 @@ class AgentConfig:
                 " use operator 'value', or give the learner a method action_value"
             )
         operator, gamma = self.method.operator, self.learner.options.gamma
+        if operator is not None and operator.name == "psm" and operator.options.actions == "discrete":
+            raise ConfigError("the actions of an agent are continuous; set method.metric.operator.actions=continuous")
         if operator is not None and operator.options.gamma != gamma:
             raise ConfigError(
                 f"learner.gamma is {gamma} but method.metric.operator.gamma is {operator.options.gamma}; they must be"
@@ -236,14 +240,14 @@ class Agent:
         return latents
 
     def _inputs(self, shared: Callable[[], BatchLatents]) -> Callable[[str], Tensor | None]:
-        """Return what gives an operator the learner's values and the terminations of the batch.
+        """Return what gives an operator the learner's values and actions, and the terminations of the batch.
 
-        Values are computed only if an operator reads them. `shared` are latents of the learner's encoder, even if the
+        They are computed only if an operator reads them. `shared` are latents of the learner's encoder, even if the
         metric has an encoder of its own.
         """
 
         def given(name: str) -> Tensor | None:
-            if name not in ("value", "action_value", "not_done"):
+            if name not in (*_FROM_LEARNER, "not_done"):
                 return None
             latents = shared()
             if name == "not_done":
@@ -252,14 +256,17 @@ class Agent:
             with torch.no_grad():
                 if name == "action_value":
                     return self.learner.action_value(z, latents.batch.action)
+                if name == "policy_action":
+                    step = Step(0, self.updates)  # no schedule matters, because the mode has no noise
+                    return self.learner.act(latents.features(), explore=False, step=step, generator=self.generator)
                 return self.learner.value(latents.features(), z)
 
         return given
 
     def operator_inputs(self, batch: Batch) -> OperatorInputs:
-        """Return the operator's inputs for a batch, other than latents: values, terminations and windows."""
+        """Return the operator's inputs for a batch, other than latents: values, actions, terminations and windows."""
         needs, given = self.config.method.operator_needs, self._inputs(lambda: self._latents(batch, observe=False))
-        values = {name: given(name) for name in ("value", "action_value") if name in needs}
+        values = {name: given(name) for name in _FROM_LEARNER if name in needs}
         return OperatorInputs(**values, window=batch.window, not_done=batch.not_done)
 
     def _augmented(self, batch: Batch) -> Batch:

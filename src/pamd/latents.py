@@ -54,7 +54,7 @@ class BatchLatents:
         copies: the target copies of the encoder, by name.
         terms: the terms of the representation, by name. A term may use the networks of another one.
         generator: the generator for noise and pairs.
-        inputs: inputs that no encoder computes ("value", "action_value", "not_done"), by name; None if not given.
+        inputs: inputs that no encoder computes ("value", "policy_action", "not_done", ...), by name; None if not given.
         known: latents [B, d] that are already computed, by observation and copy.
         source: the input of a copy of the encoder, by observation and copy. By default, the batch's observations.
     """

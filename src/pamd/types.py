@@ -212,6 +212,8 @@ class Latents:
     """[B]: V(s), the learner's value of the states."""
     action_value: Tensor | None = None
     """[B]: Q(s, a), the learner's value of the transitions' actions."""
+    policy_action: Tensor | None = None
+    """[B, A]: the policy's action in the states, or the probabilities of A discrete actions."""
     action_reward: Tensor | None = None
     """[B, K]: the model's rewards of K actions, which are the same for every state."""
     z_window: Tensor | None = None
@@ -259,6 +261,8 @@ class OperatorInputs:
     """[B]: V(s), for operators "value" and "advantage"."""
     action_value: Tensor | None = None
     """[B]: Q(s, a), for operator "advantage"."""
+    policy_action: Tensor | None = None
+    """[B, A]: the policy's action without noise, or the probabilities of A discrete actions, for operator "psm"."""
     window: Window | None = None
     """The steps after each transition, for operator "n-step"."""
     not_done: Tensor | None = None
@@ -267,7 +271,7 @@ class OperatorInputs:
 
 _PER_ROW = ("reward", "reward_std", "not_done", "weight", "value", "action_value", "window_length", "window_not_done")
 """The fields of `Latents` that hold one number per row."""
-_ROWS_OF_MANY = ("action_reward", "window_reward")
+_ROWS_OF_MANY = ("policy_action", "action_reward", "window_reward")
 """The fields of `Latents` that hold several numbers per row."""
 
 

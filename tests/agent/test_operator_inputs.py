@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from tests.agent.batches import ENCODER, make_agent, make_batch, make_config
@@ -12,12 +13,12 @@ from torch import nn
 
 import pamd
 from pamd.agent import AgentConfig
-from pamd.errors import ConfigError
+from pamd.errors import ConfigError, ShapeError
 from pamd.learners import LEARNERS, Learner, LearnerPart
 from pamd.methods import OperatorPart
 from pamd.types import Batch, OperatorInputs, Window
 
-NAMES = ("value", "advantage", "n-step", "state-action", "kernel")
+NAMES = ("value", "advantage", "psm", "n-step", "state-action", "kernel")
 
 
 def windowed(batch: Batch) -> Batch:
@@ -37,7 +38,7 @@ def windowed(batch: Batch) -> Batch:
         ("drqv2", "sequential", False),
     ],
 )
-@pytest.mark.parametrize("name", ["value", "advantage", "n-step"])
+@pytest.mark.parametrize("name", ["value", "advantage", "psm", "n-step"])
 def test_every_learner_trains_with_it(name: str, learner: str, schedule: Any, isolate_metric: bool) -> None:
     made = {
         "metric": {"operator": OperatorPart(name)},
@@ -65,6 +66,57 @@ def test_values_are_the_learners_own() -> None:
     own = agent.representation
     latents = own.batch_latents(batch.obs, batch.action, batch.reward, batch.next_obs, inputs=inputs)
     assert torch.equal(own.metric.inputs(latents).value, inputs.value)  # type: ignore[arg-type, union-attr]
+
+
+@pytest.mark.parametrize("learner", ["sac", "drqv2"])
+def test_the_action_of_the_policy_is_its_mode(learner: str) -> None:
+    agent = make_agent("dbc-det", learner=learner, metric={"operator": OperatorPart("psm")})
+    batch, before = make_batch(), agent.generator.get_state()
+    action = agent.operator_inputs(batch).policy_action
+    assert action is not None
+    np.testing.assert_array_equal(action.numpy(), agent.act(batch.obs.numpy()))
+    assert torch.equal(agent.generator.get_state(), before)  # other methods draw the same numbers
+    latents = agent._latents(batch)
+    target_mean = agent.representation.losses_of(latents)["metric"].metrics["target_mean"]
+    again = agent.representation.batch_latents(
+        batch.obs, batch.action, batch.reward, batch.next_obs, inputs=OperatorInputs(policy_action=action)
+    )
+    seen: Any = agent.representation.metric.inputs(again)  # type: ignore[union-attr]
+    assert torch.equal(seen.policy_action, action)
+    assert target_mean > 0
+
+
+@pytest.mark.parametrize("name", ["value", "psm"])
+def test_the_learner_computes_an_input_once_per_update(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    agent, calls = make_agent("dbc-det", metric={"operator": OperatorPart(name)}), []
+    method = {"value": "value", "psm": "act"}[name]
+    compute = getattr(agent.learner, method)
+    monkeypatch.setattr(agent.learner, method, lambda *a, **options: calls.append(name) or compute(*a, **options))
+    agent.update(make_batch())
+    assert len(calls) == 1
+
+
+def test_rows_of_the_policy_are_checked() -> None:
+    method = pamd.method("mico", latent_dim=4, metric={"operator": OperatorPart("psm")})
+    bare = pamd.Representation(method, encoder=nn.Linear(3, 4), action_dim=2)
+    obs, action, reward = torch.rand(8, 3), torch.rand(8, 2), torch.rand(8)
+    with pytest.raises(ShapeError, match=r"policy_action must be \[8, A\], got \[8\]"):
+        bare.losses(obs, action, reward, obs, inputs=OperatorInputs(policy_action=torch.rand(8)))
+
+
+def test_an_agent_has_no_probabilities_of_actions() -> None:
+    with pytest.raises(ConfigError, match="actions=continuous"):
+        make_config("dbc-det", metric={"operator": OperatorPart("psm", {"actions": "discrete"})})
+
+
+def test_the_ball_holds_the_targets_of_psm() -> None:
+    """Its radius is half of the bound 2 c_R / (1 - gamma), whatever the rewards are."""
+    method = pamd.method("dbc-det+l2", latent_space="ball", metric={"operator": OperatorPart("psm")})
+    rep = pamd.Representation(method, encoder=nn.Linear(3, 50), action_dim=2)
+    obs, inputs = torch.rand(8, 3), OperatorInputs(policy_action=torch.rand(8, 2))
+    for scale in (1, 100):
+        rep.losses(obs, torch.rand(8, 2), scale * torch.rand(8), obs, inputs=inputs)
+        assert rep.encoder.max_norm() == pytest.approx(100)
 
 
 ENDS = torch.tensor([0.0, 1.0] * 8)
@@ -127,7 +179,9 @@ def test_predicted_rewards_are_those_of_the_same_actions_in_every_state() -> Non
             torch.testing.assert_close(rewards[:, k], own.terms["reward"].decode(following))
 
 
-@pytest.mark.parametrize(("name", "says"), [("value", r"V\(s\)"), ("advantage", r"Q\(s, a\)"), ("n-step", "window")])
+@pytest.mark.parametrize(
+    ("name", "says"), [("value", r"V\(s\)"), ("advantage", r"Q\(s, a\)"), ("psm", r"pi\(s\)"), ("n-step", "window")]
+)
 def test_a_bare_representation_names_what_is_missing(name: str, says: str) -> None:
     method = pamd.method("mico", latent_dim=4, metric={"operator": OperatorPart(name)})
     bare = pamd.Representation(method, encoder=nn.Linear(3, 4), action_dim=2)
@@ -135,7 +189,8 @@ def test_a_bare_representation_names_what_is_missing(name: str, says: str) -> No
     with pytest.raises(ConfigError, match=f"reads .*{says}.*pass inputs=OperatorInputs"):
         bare.losses(obs, action, reward, obs)
     window = Window(torch.rand(8, 3), torch.full((8,), 3), obs, torch.ones(8))
-    given = OperatorInputs(value=torch.rand(8), action_value=torch.rand(8), window=window)
+    values = {"value": torch.rand(8), "action_value": torch.rand(8), "policy_action": torch.rand(8, 2)}
+    given = OperatorInputs(**values, window=window)
     bare.losses(obs, action, reward, obs, inputs=given).total.backward()
 
 

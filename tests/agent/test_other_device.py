@@ -88,7 +88,7 @@ def test_so_do_learners_and_options(fields: dict[str, Any]) -> None:
     assert not update("simsr+pamd", **fields).problems
 
 
-@pytest.mark.parametrize("operator", ["value", "advantage", "n-step", "kernel", "state-action"])
+@pytest.mark.parametrize("operator", ["value", "advantage", "psm", "n-step", "kernel", "state-action"])
 def test_so_do_operators(operator: str) -> None:
     window = 3 if operator == "n-step" else 0
     assert not update("dbc-det+pamd", metric={"operator": OperatorPart(operator)}, window=window).problems

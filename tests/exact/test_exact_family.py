@@ -1,4 +1,4 @@
-"""The exact counterparts of `value`, `advantage`, `n-step`, `state-action` and `kernel`, and the counter-example."""
+"""The exact counterparts of operators from `value` to `kernel`, and the counter-example."""
 
 import numpy as np
 import pytest
@@ -12,6 +12,7 @@ CONTRACTIONS = {
     "1-step": (lambda mdp, policy, c_R=1.0: exact.n_step_operator(mdp, policy, 1, c_R), 1),
     "3-step": (lambda mdp, policy, c_R=1.0: exact.n_step_operator(mdp, policy, 3, c_R), 3),
     "state-action": (exact.state_action_operator, 1),
+    "psm": (exact.policy_similarity_operator, 1),
     "kernel": (exact.kernel_operator, 1),
 }
 each = pytest.mark.parametrize("name", CONTRACTIONS)
@@ -74,6 +75,21 @@ def test_state_action_is_at_least_mico():
     np.testing.assert_allclose(exact.state_action(one_action, np.ones((5, 1))), exact.mico(one_action, np.ones((5, 1))))
 
 
+def test_policy_similarity_ignores_rewards_and_reads_the_policy():
+    mdp, policy, _ = garnet()
+    D = exact.policy_similarity(mdp, policy)
+    richer = exact.FiniteMDP(mdp.transition, 5 * mdp.reward, mdp.gamma)
+    np.testing.assert_array_equal(exact.policy_similarity(richer, policy), D)
+    np.testing.assert_array_equal(exact.policy_similarity(mdp, exact.uniform_policy(mdp)), 0)
+    total_variation = max(policy[0] - policy[1], key=abs)  # three actions: one gain or one loss is all of it
+    first_step = exact.policy_similarity_operator(mdp, policy)(np.zeros((5, 5)))
+    assert first_step[0, 1] == pytest.approx(abs(total_variation))
+    coupled = exact.policy_similarity(mdp, policy, coupling="wasserstein", tolerance=1e-6)
+    np.testing.assert_allclose(np.diagonal(coupled), 0, atol=1e-6)
+    with pytest.raises(UnknownNameError, match="Did you mean 'independent'"):
+        exact.policy_similarity(mdp, policy, coupling="independant")
+
+
 def test_kernel_is_positive_definite_and_its_distance_is_the_reduced_mico():
     mdp, policy, _ = garnet()
     c_R = 1 / np.ptp(mdp.under(policy)[1])
@@ -103,7 +119,7 @@ def test_counter_example_on_policy_metrics_merge_states_that_must_differ():
     mdp = exact.counter_example()
     even, uneven = 0, 1
     merged = {name for name in exact.METRICS if exact.pseudometric(exact.metric(name, mdp))[even, uneven] < 1e-9}
-    assert merged == {"policy-bisimulation", "mico", "value", "kernel"}
+    assert merged == {"policy-bisimulation", "mico", "value", "psm", "kernel"}
     assert exact.metric("bisimulation", mdp)[even, uneven] == pytest.approx(0.5)
     assert exact.metric("state-action", mdp)[even, uneven] == pytest.approx(0.5)
     # The best policy earns twice as much in one of them.

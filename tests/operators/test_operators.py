@@ -28,6 +28,8 @@ VARIANTS = [
     ("advantage", {}, {"value", "action_value"}),
     ("n-step", {"n": 2}, {"z_next", "z_window", "window_reward", "window_length", "window_not_done"}),
     ("state-action", {}, {"action_reward", "z_next"}),
+    ("psm", {}, {"policy_action", "z_next"}),
+    ("psm", {"actions": "discrete", "next_latents": "model"}, {"policy_action", "next_sample"}),
     ("kernel", {"next_latents": "replay"}, {"z_next"}),
     ("kernel", {"next_latents": "model", "squared": False}, {"next_sample", "next_sample_other"}),
 ]
@@ -47,6 +49,7 @@ def latents() -> Latents:
         next_sample_other=torch.tensor([[0.0, 1], [0, 4], [9, 0]]),
         value=torch.tensor([1.0, 3, 6]),
         action_value=torch.tensor([1.5, 3.5, 4]),
+        policy_action=torch.tensor([[1, -1, 0], [0.5, 0, 0], [-1, 0, 1]]),
         action_reward=torch.tensor([[0.0, 1], [0.5, 3], [0, 0]]),
         z_window=torch.tensor([[0.0, 0], [4, 0], [0, 8]]),
         window_reward=torch.tensor([[0, 1.0], [0.5, 4], [-2, 0]]),
@@ -97,6 +100,10 @@ def target(name, options, distance="l1", pairs=PAIRS, batch=None):
         # The second action of the first pair has the larger gap: 2 + 1 / 2; and of the next one 1 + 2 / 2.
         ("state-action", {}, "l1", [2.5, 2, 0]),
         ("state-action", {"reward_gap": "smooth-l1"}, "l1", [2, 1.5, 0]),
+        # Gaps of the actions' coordinates: 1/2, 1, 0 and 2, 1, 1.
+        ("psm", {}, "l1", [0.5 + 0.5, 4 / 3 + 1, 0]),
+        ("psm", {"c_R": 3.0, "reward_gap": "smooth-l1"}, "l1", [0.625 + 0.5, 2.5 + 1, 0]),
+        ("psm", {"actions": "discrete", "next_latents": "model"}, "l1", [0.75 + 3, 2 + 4, 0]),
         ("kernel", {}, "l1", [1.5, 5, 0]),
         ("kernel", {"squared": False}, "l1", [1.5**0.5, 6**0.5, 0]),
         # d^2 4 and 9 between the samples, less half of the spreads 1, 2 and 1, 1.
@@ -126,7 +133,7 @@ def test_needs_are_read_and_nothing_else_is(name, options, needs):
         if (value := getattr(latents(), field.name)) is not None:
             tripled = target(name, options, batch=replace(latents(), **{field.name: 3 * value}))
             # A value or a window holds the reward already.
-            unread = {"value": {"reward"}, "advantage": {"reward"}, "state-action": {"reward"}}.get(name, set())
+            unread = {"reward"} if name in ("value", "advantage", "state-action", "psm") else set()
             assert torch.equal(tripled, usual) == (field.name not in (needs | {"reward"}) - unread), field.name
 
 
@@ -232,6 +239,57 @@ def test_independent_operator_is_the_exact_one_in_expectation(complete):
     expected.index_put_((s[pairs.left], s[pairs.right]), probability * sampled, accumulate=True)
 
     np.testing.assert_allclose(expected, exact.mico_operator(mdp, policy, 0.3)(U), atol=1e-12)
+
+
+def sampled_operator(mdp, policy, given, operator):
+    """The mean of an operator's targets over all transitions of the policy, as a function of d [S, S]."""
+    P, states = torch.from_numpy(mdp.under(policy)[0]), mdp.n_states
+    s, s_next = torch.tensor(list(itertools.product(range(states), repeat=2))).T
+    one_hot, pairs = torch.eye(states, dtype=torch.float64), Pairs.all(states**2)
+    batch = Latents(z=one_hot[s], z_next=one_hot[s_next], **{name: value[s] for name, value in given.items()})
+    probability = P[s, s_next][pairs.left] * P[s, s_next][pairs.right]
+
+    def apply(d: np.ndarray) -> np.ndarray:
+        expected = torch.zeros(states, states, dtype=torch.float64)
+        targets = probability * operator.target(batch, pairs, Table(d))
+        return expected.index_put_((s[pairs.left], s[pairs.right]), targets, accumulate=True).numpy()
+
+    return apply
+
+
+@pytest.mark.parametrize("deterministic", [True, False])
+def test_the_fixed_point_of_psm_is_the_exact_one(deterministic):
+    rng = np.random.default_rng(0)
+    mdp = exact.garnet(4, 3, 1 if deterministic else 3, rng=rng, gamma=0.7)
+    policy = np.eye(3)[[0, 1, 1, 2]] if deterministic else rng.dirichlet(np.ones(3), size=4)
+    given = {"reward": torch.zeros(4), "policy_action": torch.from_numpy(policy)}
+    operator = pamd.operator("psm", gamma=0.7, c_R=0.3, actions="discrete")
+    found = exact.fixed_point(sampled_operator(mdp, policy, given, operator), np.zeros((4, 4)), 0.7, tolerance=1e-11)
+    options = {"c_R": 0.3, "tolerance": 1e-11}
+    np.testing.assert_allclose(found, exact.policy_similarity(mdp, policy, **options), atol=1e-10)
+    coupled = exact.policy_similarity(mdp, policy, coupling="wasserstein", **options)
+    assert np.allclose(found, coupled, atol=1e-10) == deterministic  # else the best coupling is below the independent
+    assert (coupled <= found + 1e-10).all()
+    assert found.max() <= operator.bound(0.0)
+
+
+@pytest.mark.parametrize(
+    ("options", "gap"), [({}, 2), ({"reward_gap": "smooth-l1"}, 1.5), ({"actions": "discrete"}, 1)]
+)
+def test_the_bound_of_psm_is_that_of_its_actions(options, gap):
+    """The largest gap, of opposite actions or of policies without a common action, at every step."""
+    operator = pamd.operator("psm", gamma=0.9, c_R=0.5, **options)
+    first, other = ([1.0, 0, 0], [0, 1.0, 0]) if options.get("actions") else ([1.0] * 3, [-1.0] * 3)
+    given = Latents(z=torch.zeros(2, 2), reward=torch.zeros(2), policy_action=torch.tensor([first, other]))
+    given = replace(given, z_next=torch.zeros(2, 2))
+    one_step = operator.target(given, Pairs(torch.tensor([0]), torch.tensor([1])), pamd.distance("l2", latent_dim=2))
+    assert float(one_step) == pytest.approx(0.5 * gap)
+    assert operator.bound(7.0) == pytest.approx(0.5 * gap / (1 - 0.9))  # rewards do not matter
+
+
+def test_total_variation_has_no_huber_loss():
+    with pytest.raises(ConfigError, match=r"actions='discrete' requires reward_gap='abs'.*got 'smooth-l1'"):
+        pamd.operator("psm", actions="discrete", reward_gap="smooth-l1")
 
 
 def test_unknown_names_get_the_nearest_valid_one():

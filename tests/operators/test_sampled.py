@@ -145,6 +145,22 @@ def test_state_action(make):
 
 
 @both
+def test_psm(make):
+    walks = Walks(make())
+    _, reward, following = walks.step(walks.state)
+    given = Latents(
+        z=column(walks.state),
+        reward=torch.from_numpy(reward),
+        z_next=column(following),
+        policy_action=torch.from_numpy(walks.policy[walks.state]),
+    )
+    d = symmetric(walks.mdp.n_states)
+    operator = pamd.operator("psm", gamma=walks.mdp.gamma, c_R=C_R, actions="discrete")
+    expected = exact.policy_similarity_operator(walks.mdp, walks.policy, C_R)(d)
+    walks.check(operator.target(given, walks.pairs, Table(d)), expected)
+
+
+@both
 def test_kernel(make):
     # As for MICo, rewards depend on the state alone: one sample's |r - r'| is else no estimate of |r^pi - r^pi'|.
     walks = Walks(by_state(make()))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Literal
 
 import numpy as np
 
@@ -144,7 +145,7 @@ def expected_gap(x: Array, policy: Array) -> Array:
     return np.asarray(np.einsum("sa,tb,stab->st", policy, policy, gaps))
 
 
-# -- Exact versions of the operators n-step, state-action and kernel --------------------------------------------------
+# -- Exact versions of the operators n-step, state-action, psm and kernel ---------------------------------------------
 
 
 def n_step_operator(mdp: FiniteMDP, policy: Array, n: int, c_R: float = 1.0) -> _Operator:
@@ -191,6 +192,39 @@ def state_action_operator(mdp: FiniteMDP, policy: Array, c_R: float = 1.0) -> _O
 def state_action(mdp: FiniteMDP, policy: Array, *, c_R: float = 1.0, tolerance: float = 1e-9) -> Array:
     """Return the fixed point [S, S] of `state_action_operator`. Its diagonal may be nonzero."""
     return _from_zero(state_action_operator(mdp, policy, c_R), mdp, tolerance)
+
+
+def policy_similarity_operator(
+    mdp: FiniteMDP, policy: Array, c_R: float = 1.0, coupling: Literal["independent", "wasserstein"] = "independent"
+) -> _Operator:
+    """Return PSM's operator c_R TV(pi, pi') + gamma d(next, next'), with the total variation of the policy's actions.
+
+    The next states are on-policy. They are independent, as in operator "psm", or coupled by W_d, as published. The two
+    are equal if policy and transitions are deterministic. The operator is a gamma-contraction.
+    """
+    transition, _ = mdp.under(policy)
+    gap = _check_weight(c_R) * np.abs(policy[:, None] - policy).sum(-1) / 2
+    if coupling not in ("independent", "wasserstein"):
+        raise UnknownNameError("coupling", coupling, ("independent", "wasserstein"))
+
+    def apply(d: Array) -> Array:
+        _check_square(d, mdp.n_states)
+        following = _all_wasserstein(transition, d) if coupling == "wasserstein" else transition @ d @ transition.T
+        return np.asarray(gap + mdp.gamma * following)
+
+    return apply
+
+
+def policy_similarity(
+    mdp: FiniteMDP,
+    policy: Array,
+    *,
+    c_R: float = 1.0,
+    coupling: Literal["independent", "wasserstein"] = "independent",
+    tolerance: float = 1e-9,
+) -> Array:
+    """Return the fixed point [S, S] of `policy_similarity_operator`. It is 0 if the policy is the same everywhere."""
+    return _from_zero(policy_similarity_operator(mdp, policy, c_R, coupling), mdp, tolerance)
 
 
 def kernel_operator(mdp: FiniteMDP, policy: Array, c_R: float = 1.0) -> _Operator:
@@ -272,6 +306,7 @@ METRICS: dict[str, Callable[[FiniteMDP, Array, float], Array]] = {
     "advantage": lambda mdp, policy, tolerance: advantage_gap(mdp, policy, tolerance=tolerance),
     "n-step": lambda mdp, policy, tolerance: n_step(mdp, policy, tolerance=tolerance),
     "state-action": lambda mdp, policy, tolerance: state_action(mdp, policy, tolerance=tolerance),
+    "psm": lambda mdp, policy, tolerance: policy_similarity(mdp, policy, tolerance=tolerance),
     "kernel": lambda mdp, policy, tolerance: np.sqrt(
         np.maximum(kernel_distance(kernel(mdp, policy, tolerance=tolerance)), 0)
     ),

@@ -30,7 +30,7 @@ def check_representation(who: str, representation: Representation) -> None:
     method = representation.method
     if not method.terms:
         raise ConfigError(f"{who}: method {method.name!r} has no loss to add; use a method such as {DEFAULT_METHOD!r}")
-    absent = sorted(method.operator_needs & {"value", "action_value", "z_window"})
+    absent = sorted(method.operator_needs & {"value", "action_value", "policy_action", "z_window"})
     if absent and method.operator is not None:
         raise ConfigError(
             f"{who}: operator {method.operator.name!r} reads {', '.join(absent)}, which a batch of single transitions"

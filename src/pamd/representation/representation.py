@@ -173,7 +173,7 @@ class Representation(nn.Module):
         obs, next_obs: [B, ...]; action: [B, A] floats, or [B] int64 for discrete actions; reward: [B] or [B, 1].
         `not_done` [B] or [B, 1]: 0 if the episode terminated, else 1; a pair with a 0 has no discounted term.
         `z`: the result of `encode(obs)`, if it is already computed. `generator` draws pairs and noise; by default,
-        torch's global generator does. `inputs`: inputs of the operators "value", "advantage" and "n-step".
+        torch's global generator does. `inputs`: inputs of the operators "value", "advantage", "psm" and "n-step".
 
         float64 actions, rewards and `not_done` are converted to the type of the weights. Wrong shapes and types raise
         an error, and so do rewards that are not finite, a `not_done` outside [0, 1] and a `z` outside of the latent

@@ -289,11 +289,26 @@ class MetricInputs:
     def action_value(self) -> Tensor:
         return self._value("action_value", "Q(s, a), the learner's value of the action")
 
+    @property
+    def policy_action(self) -> Tensor:
+        action = self._given("policy_action", "pi(s), the policy's action")
+        if action.ndim != 2 or len(action) != len(self):
+            raise ShapeError(f"policy_action must be [{len(self)}, A], got {list(action.shape)}")
+        return action
+
     def _value(self, name: str, meaning: str) -> Tensor:
-        value = self.latents.given(name)
-        if value is None:
-            raise self._missing(name, meaning)
-        return one_per_row(name, value.detach().float(), len(self))
+        return one_per_row(name, self._given(name, meaning), len(self))
+
+    def _given(self, name: str, meaning: str) -> Tensor:
+        """Return an input from the caller. An agent runs its networks for it only once, because it is kept."""
+
+        def read() -> Tensor:
+            given = self.latents.given(name)
+            if given is None:
+                raise self._missing(name, meaning)
+            return given.detach().float()
+
+        return self.latents.once(f"given {name}", read)
 
     @property
     def z_window(self) -> Tensor:
