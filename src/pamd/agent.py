@@ -21,7 +21,7 @@ from pamd.registry import Registry
 from pamd.representation import LatentEncoder, Representation
 from pamd.rng import fitting_state, seeded
 from pamd.schema import Part, record
-from pamd.types import Batch, Loss, OperatorInputs
+from pamd.types import Batch, Loss, OperatorInputs, Window
 
 Schedule = Literal["sequential", "joint"]
 """Sequential: the critic's step, then the representation's. Joint: one backward pass, one Adam state of the encoder."""
@@ -275,12 +275,20 @@ class Agent:
         changes: dict[str, Any] = {
             name: self.augment(getattr(batch, name), self.generator) for name in ("obs", "next_obs")
         }
+        changes["original_obs"] = batch.obs
         if batch.n_step is not None:
             shifted = self.augment(batch.n_step.next_obs, self.generator)
             changes["n_step"] = dataclasses.replace(batch.n_step, next_obs=shifted)
         if batch.window is not None:
-            changes["window"] = dataclasses.replace(batch.window, obs=self.augment(batch.window.obs, self.generator))
+            changes["window"] = self._augmented_window(batch.window)
         return dataclasses.replace(batch, **changes)
+
+    def _augmented_window(self, window: Window) -> Window:
+        """Augment every observation of the windows by itself."""
+        if window.sequence is None:
+            return dataclasses.replace(window, obs=self.augment(window.last_obs, self.generator))
+        every = self.augment(window.sequence.flatten(0, 1), self.generator)
+        return dataclasses.replace(window, sequence=every.unflatten(0, window.sequence.shape[:2]))
 
     def _checked(self, obs: NDArray[Any]) -> tuple[bool, Tensor]:
         """Return whether `obs` is one observation, and `obs` as a batch [B, ...]."""

@@ -113,13 +113,41 @@ class BatchLatents:
             with torch.set_grad_enabled(trained and torch.is_grad_enabled()):
                 if copy == "online":
                     self._stored[key] = self.encoder.head(self.features(of, gradient=trained))
-                elif copy in self.copies:
-                    self._stored[key] = self.copies[copy](self._input(of, copy))
                 else:
-                    advice = "A term declares the copies that it reads in its `copies`."
-                    raise UnknownNameError("copy of the encoder", copy, ["online", *self.copies], advice=advice)
+                    self._stored[key] = self._encoder(copy)(self._input(of, copy))
         z: Tensor = self._stored[key]
         return z.detach() if trained and not gradient else z
+
+    def sequence(self, copy: Copy = "online") -> Tensor:
+        """Return the latents [B, n, d] of the observations after each step of the windows, without gradient.
+
+        Steps after the end of a window have latents without meaning: see `Window.mask`.
+        """
+        key = _Key("latent", "sequence", copy)
+        if key not in self._stored:
+            window = self.batch.window
+            if window is None or window.sequence is None:
+                raise ConfigError("latents of a sequence require windows with one; a term declares its `sequence`")
+            # The first is the next state, whose latents others read as well. One step after the other: see `__init__`.
+            steps = [self.latent("next_obs", copy)]
+            steps += [self._encoded(obs, copy) for obs in window.sequence.unbind(1)[1:]]
+            self._stored[key] = torch.stack(steps, 1)
+        z: Tensor = self._stored[key]
+        return z
+
+    def _encoded(self, obs: Tensor, copy: Copy) -> Tensor:
+        """Return the latents [B, d] of other observations [B, ...], without gradient."""
+        with torch.no_grad():
+            z: Tensor = self._encoder(copy)(self.encoder.prepare(obs))
+        return z
+
+    def _encoder(self, copy: Copy) -> Any:
+        if copy == "online":
+            return self.encoder
+        if copy not in self.copies:
+            advice = "A term declares the copies that it reads in its `copies`."
+            raise UnknownNameError("copy of the encoder", copy, ["online", *self.copies], advice=advice)
+        return self.copies[copy]
 
     def once(self, name: str, compute: Callable[[], T]) -> T:
         """Return `compute()`, which depends on the online latents. It runs only once until the weights change."""
@@ -154,5 +182,5 @@ class BatchLatents:
         if of == "window_obs":
             if batch.window is None:
                 raise ConfigError("latents of window_obs require a batch with windows; a term declares its `window`")
-            return batch.window.obs
+            return batch.window.last_obs
         return batch.obs if of == "obs" else batch.next_obs

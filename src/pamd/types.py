@@ -36,17 +36,40 @@ class Window:
     """B transitions and the steps after them, m steps in total.
 
     m is n, or less if the episode or the replay ends earlier. The rewards are separate, because an operator compares
-    two windows step by step.
+    two windows step by step. What a window holds after the m-th step has no meaning; `mask` leaves it out.
     """
 
     reward: Tensor
     """[B, n], float32: the reward of each step, not discounted; 0 after the m-th"""
     length: Tensor
     """[B], int64: m"""
-    obs: Tensor
-    """[B, ...], like `Batch.obs`: the observation after m steps"""
+    obs: Tensor | None
+    """[B, ...], like `Batch.obs`: the observation after m steps. None if `sequence` holds it."""
     not_done: Tensor
     """[B], float32: 0 if the episode terminated at the m-th step, 1 otherwise"""
+    action: Tensor | None = None
+    """[B, n, A], float32; or [B, n], int64, for discrete actions: the action of each step"""
+    sequence: Tensor | None = None
+    """[B, n, ...]: the observation after each step, for terms that read all of them. The first is `Batch.next_obs`."""
+
+    @property
+    def mask(self) -> Tensor:
+        """[B, n], bool: whether each step belongs to the m steps."""
+        return torch.arange(self.reward.shape[1], device=self.length.device) < self.length[:, None]
+
+    @property
+    def terminated(self) -> Tensor:
+        """[B, n], bool: whether each step terminated the episode. Only the m-th one can."""
+        steps = torch.arange(1, self.reward.shape[1] + 1, device=self.length.device)
+        return (steps == self.length[:, None]) & (self.not_done[:, None] == 0)
+
+    @property
+    def last_obs(self) -> Tensor:
+        """[B, ...]: the observation after m steps."""
+        if self.obs is not None:
+            return self.obs
+        assert self.sequence is not None  # Batch has checked it
+        return self.sequence[torch.arange(len(self.length), device=self.length.device), self.length - 1]
 
 
 @explained
@@ -68,6 +91,8 @@ class Batch:
     """The same transitions over n steps, if n-step returns were sampled."""
     window: Window | None = None
     """The same transitions and the steps after them, if windows were sampled."""
+    original_obs: Tensor | None = None
+    """[B, ...]: `obs` before the agent augmented it; None if `obs` is not augmented"""
 
     def __post_init__(self) -> None:
         if self.obs.ndim < 2:
@@ -79,9 +104,10 @@ class Batch:
         _check_shapes("Batch", self, reward=vector, next_obs=obs, not_done=vector)
         if self.n_step is not None:
             _check_shapes("Batch.n_step", self.n_step, reward=vector, next_obs=obs, discount=vector)
+        if self.original_obs is not None:
+            _check_shapes("Batch", self, original_obs=obs)
         if self.window is not None:
-            steps = (len(self), *self.window.reward.shape[1:2])
-            _check_shapes("Batch.window", self.window, reward=steps, length=vector, obs=obs, not_done=vector)
+            _check_window(self.window, obs, tuple(self.action.shape))
 
     def __len__(self) -> int:
         return self.obs.shape[0]
@@ -119,6 +145,18 @@ def _check_shapes(owner: str, record: object, **expected_shapes: tuple[int, ...]
         shape = tuple(getattr(record, name).shape)
         if shape != expected:
             raise ShapeError(f"{owner}.{name} must be {list(expected)}, got {list(shape)}")
+
+
+def _check_window(window: Window, obs: tuple[int, ...], action: tuple[int, ...]) -> None:
+    """Raise ShapeError unless the window belongs to a batch with these shapes of observations and actions."""
+    size, *shape = obs
+    steps = (size, *window.reward.shape[1:2])
+    _check_shapes("Batch.window", window, reward=steps, length=(size,), not_done=(size,))
+    if window.obs is None and window.sequence is None:
+        raise ShapeError("Batch.window must have obs, the last observations, or sequence, all of them; got neither")
+    optional = {"obs": obs, "action": (*steps, *action[1:]), "sequence": (*steps, *shape)}
+    given = {name: expected for name, expected in optional.items() if getattr(window, name) is not None}
+    _check_shapes("Batch.window", window, **given)
 
 
 class Measurement(NamedTuple):
@@ -264,7 +302,7 @@ class OperatorInputs:
     policy_action: Tensor | None = None
     """[B, A]: the policy's action without noise, or the probabilities of A discrete actions, for operator "psm"."""
     window: Window | None = None
-    """The steps after each transition, for operator "n-step"."""
+    """The steps after each transition, for operator "n-step" and for the terms that read windows."""
     not_done: Tensor | None = None
     """[B] or [B, 1]: 0 if the episode terminated, else 1. A pair with a 0 has no discounted term."""
 

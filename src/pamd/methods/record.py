@@ -63,6 +63,11 @@ class Method:
             raise ConfigError(f"{what}: a term occurs twice in {', '.join(part.name for part in self.terms)}")
         for cls, options in self._terms():
             cls.check(options, self)
+        windows = {part.name: part.cls.window(part.options) for part in self.terms}
+        read = {name: steps for name, steps in windows.items() if steps}
+        if len(set(read.values())) > 1:
+            lengths = ", ".join(f"{name} reads {steps} steps" for name, steps in read.items())
+            raise ConfigError(f"{what}: all windows must have the same number of steps, but {lengths}")
 
     def _terms(self) -> Iterator[tuple[type[Term[Any]], Any]]:
         """Yield the class and the options of each term."""
@@ -104,6 +109,11 @@ class Method:
     def window(self) -> int:
         """The number of steps of the windows that the terms read; 0 if they read none."""
         return max((cls.window(options) for cls, options in self._terms()), default=0)
+
+    @property
+    def sequence(self) -> bool:
+        """Whether a term reads the observations after each step of the windows."""
+        return any(cls.sequence(options) for cls, options in self._terms())
 
     def terms_in(self, step: TermStep) -> tuple[str, ...]:
         """Return the names of the terms that a step of the sequential schedule minimizes."""

@@ -41,7 +41,7 @@ class Replay:
         self._storage = storage
         self._manifest = manifest
         self._ring = Ring(storage.age, self.layout.frame_stack, manifest.state.written)
-        self._buffers: dict[tuple[int, bool, int], Buffers] = {}
+        self._buffers: dict[tuple[int, bool, int, bool], Buffers] = {}
 
     @staticmethod
     def create(
@@ -167,7 +167,14 @@ class Replay:
         return self._ring.usable_counters()
 
     def take(
-        self, transitions: Counters, buffer: int = 0, *, n_step: int = 1, gamma: float = 1.0, window: int = 0
+        self,
+        transitions: Counters,
+        buffer: int = 0,
+        *,
+        n_step: int = 1,
+        gamma: float = 1.0,
+        window: int = 0,
+        sequence: bool = False,
     ) -> Batch:
         """Return the given transitions [B] as a batch. The other arguments are those of `sample`."""
         usable = self._ring.usable(transitions)
@@ -176,7 +183,7 @@ class Replay:
             raise ReplayError(
                 f"take requires [B] transitions of this replay, got {list(transitions.shape)}, unknown: {bad}"
             )
-        return self._fill_batch(transitions, buffer, n_step, gamma, window)
+        return self._fill_batch(transitions, buffer, n_step, gamma, window, sequence)
 
     def sample(
         self,
@@ -187,16 +194,18 @@ class Replay:
         n_step: int = 1,
         gamma: float = 1.0,
         window: int = 0,
+        sequence: bool = False,
     ) -> Batch:
         """Sample `batch_size` transitions uniformly and independently.
 
         If `n_step` is above 1, `Batch.n_step` holds n-step returns discounted by `gamma`; the transitions are the same.
-        If `window` is above 0, `Batch.window` holds the individual rewards of that many steps. The tensors are views of
-        memory that belongs to `buffer`. They are valid until the next call with the same `buffer`, `window` and value
-        of `n_step > 1`. To keep two batches valid, alternate between two buffer numbers. `obs` and `next_obs` share
-        frames: do not write to them.
+        If `window` is above 0, `Batch.window` holds the individual rewards and actions of that many steps, and with
+        `sequence` the observation after each step instead of the last one. The tensors are views of memory that belongs
+        to `buffer`. They are valid until the next call with the same `buffer`, `window`, `sequence` and value of
+        `n_step > 1`. To keep two batches valid, alternate between two buffer numbers. All observations share frames: do
+        not write to them.
         """
-        return self._fill_batch(self._ring.draw(batch_size, rng), buffer, n_step, gamma, window)
+        return self._fill_batch(self._ring.draw(batch_size, rng), buffer, n_step, gamma, window, sequence)
 
     def sync(self) -> dict[str, Any]:
         """Write all frames durably to disk and return the state for the checkpoint.
@@ -252,17 +261,21 @@ class Replay:
             raise ReplayError("add was called after the end of the episode; call start for the next one")
         return newest
 
-    def _fill_batch(self, counters: Counters, buffer: int, n_step: int, gamma: float, window: int) -> Batch:
+    def _fill_batch(
+        self, counters: Counters, buffer: int, n_step: int, gamma: float, window: int, sequence: bool
+    ) -> Batch:
         from pamd.replay.sample import Buffers  # A process that only collects data does not need torch.
 
         check_values("replay", Count, n_step=n_step)
         check_values("replay", Index, window=window)
+        if sequence and not window:
+            raise ConfigError("replay: sequence=True requires a window of at least 1 step, got 0")
         if not 0 <= gamma <= 1:
             raise ConfigError(f"replay: gamma must lie in [0, 1], got {gamma!r}")
-        key = (buffer, n_step > 1, window)
+        key = (buffer, n_step > 1, window, sequence)
         buffers = self._buffers.get(key)
         if buffers is None or len(buffers.batch) != len(counters):
-            buffers = self._buffers[key] = Buffers(len(counters), self.layout, n_step > 1, window)
+            buffers = self._buffers[key] = Buffers(len(counters), self.layout, n_step > 1, window, sequence)
         return buffers.fill(self._storage, self._ring, counters, n_step, gamma)
 
 

@@ -81,18 +81,21 @@ class Ring:
         same_episode = self.age_of(frames) == self.age_of(counters)[:, None] + k
         return np.asarray((same_episode & (frames < self.written)).sum(axis=1))
 
-    def frames_of(self, counters: Counters, *ends: Counters) -> Counters:
-        """Return the frames [B, frame_stack + 1] of transitions [B].
+    def frames_of(self, counters: Counters, *ends: Counters, ahead: int = 1, last: Counters | None = None) -> Counters:
+        """Return the frames [B, frame_stack + ahead] of transitions [B] and the states after each of `ahead` steps.
 
-        The first `frame_stack` frames are the state, and the last `frame_stack` frames are the next state.
+        The first `frame_stack` frames are the state. The state after k steps begins at frame k. If there are only
+        `last` [B] steps, the newest frame is repeated after them.
 
         For each of `ends` [B], `frame_stack` more columns are the state after that many steps. If a stack begins before
         the episode, the first frame of the episode is repeated. All states of a row belong to the same episode, so they
         are clipped at the same frame, and the state and the next state can share frames.
         """
-        stack = np.arange(1 - self.frame_stack, 2)
-        later = [(counters + steps)[:, None] + stack[:-1] for steps in ends]
-        frames = np.concatenate([counters[:, None] + stack, *later], axis=1)
+        stack, run = np.arange(1 - self.frame_stack, 1), np.arange(1 - self.frame_stack, ahead + 1)
+        if last is not None:
+            run = np.minimum(run, last[:, None])
+        later = [(counters + steps)[:, None] + stack for steps in ends]
+        frames = np.concatenate([counters[:, None] + run, *later], axis=1)
         first_of_episode = counters - self.age_of(counters)
         return np.asarray(np.maximum(frames, first_of_episode[:, None]))
 

@@ -15,10 +15,14 @@ from pamd.types import Batch, NStep, Window
 class Buffers:
     """The memory of one batch of B transitions; `fill` overwrites it."""
 
-    def __init__(self, batch_size: int, layout: Layout, with_n_step: bool, window: int = 0) -> None:
+    def __init__(
+        self, batch_size: int, layout: Layout, with_n_step: bool, window: int = 0, sequence: bool = False
+    ) -> None:
         stack, (first, *rest) = layout.frame_stack, layout.frame_shape
-        # The state and next state share frames. Then come the frames of the n-step state and of the end of the window.
-        count = stack + 1 + stack * (with_n_step + (window > 0))
+        # The state and the next state share frames, and so do all states of a sequence. Then come the frames of the
+        # n-step state, and those of the end of a window without a sequence.
+        run = stack + (window if sequence else 1)
+        count = run + stack * (with_n_step + (window > 0 and not sequence))
         frames = _empty(batch_size, count, *layout.frame_shape, dtype=getattr(torch, layout.dtype))
         shape = (batch_size, stack * first, *rest)
         self.batch = Batch(
@@ -28,8 +32,8 @@ class Buffers:
             reward=_empty(batch_size),
             next_obs=frames[:, 1 : stack + 1].view(shape),
             not_done=_empty(batch_size),
-            n_step=_n_step(frames[:, stack + 1 : 2 * stack + 1].view(shape)) if with_n_step else None,
-            window=_window(frames[:, count - stack :].view(shape), window) if window else None,
+            n_step=_n_step(frames[:, run : run + stack].view(shape)) if with_n_step else None,
+            window=_window(frames, shape, layout, window, sequence) if window else None,
         )
         self._frames = frames.numpy()
         self._action = self.batch.action.numpy()
@@ -41,7 +45,11 @@ class Buffers:
         batch, window = self.batch, self.batch.window
         ends = [] if batch.n_step is None else [ring.steps_ahead(counters, n_step)]
         ends += [] if window is None else [ring.steps_ahead(counters, window.reward.shape[1])]
-        storage.frames.gather(ring.frames_of(counters, *ends), out=self._frames)
+        if window is None or window.sequence is None:
+            frames = ring.frames_of(counters, *ends)
+        else:
+            frames = ring.frames_of(counters, *ends[:-1], ahead=window.reward.shape[1], last=ends[-1])
+        storage.frames.gather(frames, out=self._frames)
         slots = counters % ring.capacity
         np.take(storage.actions, slots, axis=0, out=self._action, mode="clip")
         np.take(storage.rewards, slots, out=self._reward, mode="clip")
@@ -62,9 +70,18 @@ def _n_step(next_obs: torch.Tensor) -> NStep:
     return NStep(_empty(len(next_obs)), next_obs, _empty(len(next_obs)))
 
 
-def _window(obs: torch.Tensor, steps: int) -> Window:
-    size = len(obs)
-    return Window(_empty(size, steps), _empty(size, dtype=torch.int64), obs, _empty(size))
+def _window(frames: torch.Tensor, shape: tuple[int, ...], layout: Layout, steps: int, sequence: bool) -> Window:
+    """Return windows whose observations [B, ...] of this shape are views of the frames of a batch."""
+    size, *rest = shape
+    obs, every = None, None
+    if sequence:
+        # A step later begins one frame later. The states overlap in memory, so that no frame is stored twice.
+        strides = frames.stride()
+        every = frames.as_strided((size, steps, *rest), strides, strides[1])
+    else:
+        obs = frames[:, -layout.frame_stack :].view(shape)
+    action = _empty(size, steps, layout.action_dim)
+    return Window(_empty(size, steps), _empty(size, dtype=torch.int64), obs, _empty(size), action, every)
 
 
 def _fill_returns(n_step: NStep, storage: Storage, counters: Counters, steps: Counters, gamma: float) -> None:
@@ -75,8 +92,12 @@ def _fill_returns(n_step: NStep, storage: Storage, counters: Counters, steps: Co
 
 
 def _fill_window(window: Window, storage: Storage, counters: Counters, steps: Counters) -> None:
-    """Fill in the rewards, length and end of `steps` [B] steps, starting at transitions `counters` [B]."""
+    """Fill in the actions, rewards, length and end of `steps` [B] steps, starting at transitions `counters` [B]."""
+    assert window.action is not None
     window.reward.numpy()[:] = _rewards(storage, counters, steps, window.reward.shape[1])
+    # The last action is repeated after the last step, because later slots may contain another episode or stale values.
+    taken = counters[:, None] + np.minimum(np.arange(window.reward.shape[1]), steps[:, None] - 1)
+    np.take(storage.actions, taken % storage.layout.capacity, axis=0, out=window.action.numpy(), mode="clip")
     window.length.numpy()[:] = steps
     window.not_done.numpy()[:] = 1.0 - _terminated(storage, counters, steps)
 

@@ -24,7 +24,7 @@ from pamd.representation.encoder import LatentEncoder
 from pamd.schema import Count, check_values
 from pamd.terms import Term
 from pamd.terms.metric import Metric
-from pamd.types import Batch, Loss, OperatorInputs
+from pamd.types import Batch, Loss, OperatorInputs, Window
 
 
 @dataclass(frozen=True)
@@ -173,7 +173,8 @@ class Representation(nn.Module):
         obs, next_obs: [B, ...]; action: [B, A] floats, or [B] int64 for discrete actions; reward: [B] or [B, 1].
         `not_done` [B] or [B, 1]: 0 if the episode terminated, else 1; a pair with a 0 has no discounted term.
         `z`: the result of `encode(obs)`, if it is already computed. `generator` draws pairs and noise; by default,
-        torch's global generator does. `inputs`: inputs of the operators "value", "advantage", "psm" and "n-step".
+        torch's global generator does. `inputs`: inputs of the operators "value", "advantage", "psm" and "n-step", and
+        the windows of the terms that read some.
 
         float64 actions, rewards and `not_done` are converted to the type of the weights. Wrong shapes and types raise
         an error, and so do rewards that are not finite, a `not_done` outside [0, 1] and a `z` outside of the latent
@@ -218,7 +219,8 @@ class Representation(nn.Module):
             not_done = self._in_precision(not_done if not_done.is_floating_point() else not_done.to(reward.dtype))
             inputs = dataclasses.replace(inputs, not_done=not_done)
         self._check_values(reward, not_done, z)
-        batch = Batch(obs, action, reward, next_obs, torch.ones_like(reward), window=inputs.window)
+        window = None if inputs.window is None else self._window(inputs.window)
+        batch = Batch(obs, action, reward, next_obs, torch.ones_like(reward), window=window)
         return self.latents_of(
             batch,
             generator=generator,
@@ -262,6 +264,16 @@ class Representation(nn.Module):
             return tensor
         weight = next(self.parameters(), None)
         return tensor if weight is None else tensor.to(weight.dtype)
+
+    def _window(self, window: Window) -> Window:
+        """Return windows with one-hot actions and numbers in the type of the weights."""
+        numbers = {name: self._in_precision(getattr(window, name)) for name in ("reward", "not_done")}
+        if window.action is None:
+            return dataclasses.replace(window, **numbers)
+        if window.action.ndim < 2:
+            raise ShapeError(f"Window.action must be [B, n, A], or [B, n] if discrete, got {list(window.action.shape)}")
+        action = self._in_precision(_encode_action(window.action.flatten(0, 1), self.action_dim))
+        return dataclasses.replace(window, **numbers, action=action.unflatten(0, window.action.shape[:2]))
 
     def _check_values(self, reward: Tensor, not_done: Tensor | None, z: Tensor | None) -> None:
         """Raise ConfigError for values that would train something else in silence. A compiled call checks nothing."""

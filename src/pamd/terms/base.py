@@ -21,8 +21,8 @@ ConfigT = TypeVar("ConfigT")
 class Term(nn.Module, ABC, Generic[ConfigT]):
     """One loss on the latents of a batch. A subclass is final and defines `Config` and `loss`.
 
-    Optional hooks: `check`, `resolve`, `step`, `copies`, `window`, `weight_decay` and `targets`. A term may use the
-    networks of another term through `latents.terms`. Its `check` then requires that the method has that term.
+    Optional hooks: `check`, `resolve`, `step`, `copies`, `window`, `sequence`, `weight_decay` and `targets`. A term may
+    use the networks of another term through `latents.terms`. Its `check` then requires that the method has that term.
 
     Everything that a term needs is in the package's namespace: `pamd.TERMS`, `pamd.record` for its `Config`,
     `pamd.BatchLatents` and `pamd.Batch`, which `loss` gets, and `pamd.Loss`, which it returns.
@@ -64,6 +64,11 @@ class Term(nn.Module, ABC, Generic[ConfigT]):
     def window(cls, config: ConfigT) -> int:
         """Return the number of steps of the windows that this term reads; 0 if it reads none."""
         return 0
+
+    @classmethod
+    def sequence(cls, config: ConfigT) -> bool:
+        """Return whether this term reads the observations after each step of its windows, not only after the last."""
+        return False
 
     @property
     def weight_decay(self) -> float:

@@ -111,10 +111,15 @@ class Session:
 
     def sample(self, rng: np.random.Generator) -> Batch:
         """Sample a batch on the learner's device."""
-        learner = self.config.learner.options
+        learner, method = self.config.learner.options, self.config.method
         self._upload.wait()  # The replay writes every batch to the same memory.
         batch = self.replay.sample(
-            learner.batch, rng, n_step=learner.n_step, gamma=learner.gamma, window=self.config.method.window
+            learner.batch,
+            rng,
+            n_step=learner.n_step,
+            gamma=learner.gamma,
+            window=method.window,
+            sequence=method.sequence,
         )
         return self._upload(batch)
 
