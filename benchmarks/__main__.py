@@ -66,7 +66,7 @@ def _parser(known: dict[str, ModuleType]) -> argparse.ArgumentParser:
     made.add_argument("--repetitions", type=int, default=7, help="measurements after one warm-up (default: 7)")
     made.add_argument("--json", type=Path, metavar="DIR", help="directory for one JSON file per benchmark")
     made.add_argument("--tasks", nargs="*", default=[], help="tasks of learning and encoders (default: all)")
-    made.add_argument("--settings", nargs="*", default=[], help="settings of learning: cpu, cpu-0.2 (default: both)")
+    made.add_argument("--settings", nargs="*", default=[], help="settings of learning (default: all but cpu-0.2)")
     made.add_argument("--methods", nargs="*", default=[], help="methods of learning (default: all)")
     made.add_argument("--seeds", nargs="*", type=int, default=[], help="seeds of learning and encoders (default: all)")
     made.add_argument("--limit-minutes", type=float, default=60.0, help="most training time of a run of learning")

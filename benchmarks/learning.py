@@ -1,7 +1,7 @@
-"""Training time from pixels to a target return, for the scale `cpu` now and in version 0.2.0.
+"""Training time to a target return, from pixels and on states, next to SAC of Stable-Baselines3 and in plain PyTorch.
 
 The plan comes first, then the logs of a run, the race that trains the runs, and the table. Rerun the same command to
-continue. Times are those of evaluations and are not interpolated.
+continue. Times are those of evaluations and are not interpolated. The setting `cpu-0.2` is the scale of version 0.2.0.
 """
 
 from __future__ import annotations
@@ -9,18 +9,19 @@ from __future__ import annotations
 import math
 import shutil
 import statistics
+import subprocess
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
-from functools import partial
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
-from benchmarks.common import Options, twice
-from benchmarks.naive import NaiveAgent
-from pamd.configuration import configure, split_name
+from benchmarks.common import Options
+from benchmarks.rivals import RIVALS, Point, load_points, rivals_of
+from pamd.configuration import configure
 from pamd.errors import RunError, UnknownNameError
-from pamd.measure import interleave, make_agent, make_batch
+from pamd.methods import DEFAULT_METHOD
 from pamd.report.statistics import Mean
 from pamd.runs.logs import read_evaluations, read_timing
 from pamd.sweep import Backend, Job, Resources, Sweep, Tracked, jobs
@@ -29,7 +30,6 @@ from pamd.sweep.backends.local import Local
 from pamd.sweep.job import Outcome as Ending
 from pamd.table import NONE, Table
 from pamd.training import Runtime, TrainConfig
-from pamd.training.process import torch_threads
 
 __all__ = [
     "METHODS",
@@ -51,15 +51,11 @@ __all__ = [
 ON_REQUEST = "trains for hours"
 
 
-TASKS: dict[str, float] = {
-    "cartpole_swingup": 350.0,
-    "reacher_easy": 400.0,
-    "finger_spin": 400.0,
-    "walker_walk": 400.0,
-}
+_PIXELS = {"cartpole_swingup": 350.0, "reacher_easy": 400.0, "finger_spin": 400.0, "walker_walk": 400.0}
+TASKS: dict[str, float] = {**_PIXELS, **{f"state:{task}": target for task, target in _PIXELS.items()}}
 """The target returns: at least 40% of the best of DrQ-v2, DreamerV3, TD-MPC2 and MR.Q at a million frames."""
 
-METHODS = ("sac", "dbc-det+pamd", "simsr+pamd")
+METHODS = ("sac", "deepmdp", DEFAULT_METHOD)
 SEEDS = (0, 1, 2)
 
 SETTINGS: dict[str, dict[str, Any]] = {
@@ -70,11 +66,13 @@ SETTINGS: dict[str, dict[str, Any]] = {
         "settings": ("env.size=48", "encoder.strides=[3,2,1,1]", "learner.batch=64"),
     },
     "cpu": {"scale": "cpu"},
+    "state": {"scale": "state"},
 }
-"""Options of `configure`. "cpu-0.2" is the scale `cpu` of version 0.2.0; "cpu" is the current one."""
+"""Options of `configure`. "cpu-0.2" is the scale `cpu` of version 0.2.0. The benchmark compares it only on request."""
 
+_BUDGET = 100_000
 _COMMON: dict[str, Any] = {
-    "decisions": 100_000,
+    "decisions": _BUDGET,
     "evaluate_every": 1_000,
     "evaluate_episodes": 5,
     "checkpoint_every": 5_000,
@@ -89,33 +87,27 @@ def make_config(task: str, setting: str, method: str, seed: int) -> TrainConfig:
     return configure(task, method, seed=seed, runtime=runtime, **_COMMON, **SETTINGS[setting])
 
 
+def settings_of(task: str, chosen: tuple[str, ...] = ()) -> tuple[str, ...]:
+    """Return the settings of our runs, then the rivals, on a task; only the chosen ones, if any are."""
+    ours = ("state",) if task.startswith("state:") else ("cpu", *(name for name in ("cpu-0.2",) if name in chosen))
+    every = (*ours, *rivals_of(task))
+    return tuple(name for name in every if not chosen or name in chosen)
+
+
 def check_names(tasks: tuple[str, ...], settings: tuple[str, ...]) -> None:
     """Raise UnknownNameError if a task has no target return or a setting is unknown."""
     for task in tasks:
         if task not in TASKS:
             raise UnknownNameError("task of the benchmark learning", task, TASKS)
     for setting in settings:
-        if setting not in SETTINGS:
-            raise UnknownNameError("setting of the benchmark learning", setting, SETTINGS)
+        if setting not in (*SETTINGS, *RIVALS):
+            raise UnknownNameError("setting of the benchmark learning", setting, (*SETTINGS, *RIVALS))
 
 
 _NOT_TRAINING = ("evaluation", "checkpoint")
 """Sections of the clock that do not count as training."""
 
 State = Literal["reached", "limit", "budget", "unfinished"]
-
-
-class Point(NamedTuple):
-    """An evaluation, and the training time before it."""
-
-    seconds: float
-    """Wall time of training, without evaluations and checkpoints."""
-    cpu_seconds: float
-    """CPU time of the process during these seconds."""
-    decisions: int
-    frames: int
-    mean: float
-    """The mean return over the episodes of the evaluation."""
 
 
 class Outcome(NamedTuple):
@@ -246,22 +238,6 @@ def train_all(
     return Sweep(left, lambda: Race(resources, over), Reports(describe)).run()
 
 
-REFERENCE = "reference implementation"
-_COLUMNS = (
-    "setting",
-    "method",
-    "reached",
-    "minutes",
-    "CPU minutes",
-    "decisions",
-    "frames",
-    "return at the end",
-    "area",
-    "minutes, each seed",
-)
-"""The columns after the task and its target return."""
-
-
 class Entry(NamedTuple):
     """One run of the benchmark."""
 
@@ -272,19 +248,18 @@ class Entry(NamedTuple):
     outcome: Outcome
 
 
-def make_table(
-    entries: Sequence[Entry], thresholds: Mapping[str, float], limit: float, update_seconds: Mapping[str, float]
-) -> Table:
-    """Return rows by task, setting and method. `update_seconds` is the time of one reference update by method."""
+def make_table(entries: Sequence[Entry], thresholds: Mapping[str, float], limit: float) -> Table:
+    """Return rows by task, setting and method."""
     rows = []
     for task in dict.fromkeys(entry.task for entry in entries):
-        here = [entry for entry in entries if entry.task == task]
-        for key in dict.fromkeys((entry.setting, entry.method) for entry in here):
-            outcomes = [entry.outcome for entry in here if (entry.setting, entry.method) == key]
-            rows.append({"task": task, "return": thresholds[task], **_row(*key, outcomes, limit)})
-        for method in dict.fromkeys(entry.method for entry in here):
-            mine = [entry for entry in here if entry.method == method]
-            rows.append({"task": task, "return": thresholds[task], **_reference(method, mine, update_seconds)})
+        outcomes: dict[tuple[str, str], list[Outcome]] = {}
+        for entry in entries:
+            if entry.task == task:
+                outcomes.setdefault((entry.setting, entry.method), []).append(entry.outcome)
+        fastest = min((_median(ends) for (setting, _), ends in outcomes.items() if "SB3" in setting), default=None)
+        for key, ends in outcomes.items():
+            ratio = NONE if fastest is None else _ratio(fastest, _median(ends), limit)
+            rows.append({"task": task, "return": thresholds[task], **_row(*key, ends, limit), "SB3 / this": ratio})
     notes = (
         "minutes: training time of the first evaluation whose mean return is at least the stated one; wall time of"
         " one run with one thread, without evaluations and checkpoints. CPU minutes: processor time of the same span.",
@@ -292,12 +267,23 @@ def make_table(
         f" {limit / 60:g} minutes counts as longer than all others: > {limit / 60:g}.",
         f"area: mean return over {limit / 60:g} minutes, clipped at the stated return, where a run stays after reaching"
         " it; ± standard error over seeds.",
-        f"{REFERENCE}: the fewest decisions of any setting (median over seeds) times the time of one update of the"
-        " released settings (84x84, batch 128), one thread, memory kept; without acting, rendering or evaluations. Its"
-        " number of decisions is assumed in its favor, not measured. Time of its update: "
-        + ", ".join(f"{method} {seconds:.2f} s" for method, seconds in update_seconds.items()),
+        "SB3 / this: median minutes of the faster SAC of Stable-Baselines3 on the task over those of this row.",
     )
-    return Table.from_records("learning", "training from pixels to a stated return, one thread per run", rows, notes)
+    return Table.from_records("learning", "training to a stated return, one thread per run", rows, notes)
+
+
+def _median(outcomes: Sequence[Outcome]) -> float:
+    """Return the median seconds of the runs that have ended; infinity if most did not reach the return."""
+    ended = [_time(one, one.point.seconds) for one in outcomes if one.over]
+    return statistics.median(ended) if ended else math.inf
+
+
+def _ratio(theirs: float, ours: float, limit: float) -> str:
+    """Return theirs / ours, with a bound if one of them is longer than the limit."""
+    bound = {(True, False): "> ", (False, True): "< "}.get((math.isinf(theirs), math.isinf(ours)), "")
+    if math.isinf(theirs) and math.isinf(ours):
+        return NONE
+    return f"{bound}{min(theirs, limit) / min(ours, limit):.1f}"
 
 
 def _row(setting: str, method: str, outcomes: Sequence[Outcome], limit: float) -> dict[str, Any]:
@@ -315,21 +301,6 @@ def _row(setting: str, method: str, outcomes: Sequence[Outcome], limit: float) -
         "return at the end": str(Mean.over([one.point.mean for one in ended])),
         "area": str(Mean.over([one.area for one in ended])),
         "minutes, each seed": ", ".join(_cell(value, limit / 60, 1) for value in minutes),
-    }
-
-
-def _reference(method: str, entries: Sequence[Entry], update_seconds: Mapping[str, float]) -> dict[str, Any]:
-    by_setting: dict[str, list[float]] = {}
-    for entry in entries:
-        if entry.outcome.over:
-            by_setting.setdefault(entry.setting, []).append(_time(entry.outcome, entry.outcome.point.decisions))
-    fewest = min((statistics.median(values) for values in by_setting.values()), default=math.inf)
-    known = math.isfinite(fewest) and method in update_seconds
-    return dict.fromkeys(_COLUMNS, "") | {
-        "setting": REFERENCE,
-        "method": method,
-        "minutes": f"{fewest * update_seconds[method] / 60:.0f}" if known else NONE,
-        "decisions": f"{fewest:.0f}" if known else NONE,
     }
 
 
@@ -352,28 +323,44 @@ def _cell(value: float, limit: float | None, digits: int) -> str:
 
 
 def measure(options: Options) -> Table:
-    """Return the table of all runs. With `options.train`, train the unfinished runs first."""
-    tasks, settings = options.tasks or tuple(TASKS), options.settings or tuple(SETTINGS)
-    check_names(tasks, settings)
-    methods, seeds, limit = options.methods or METHODS, options.seeds or SEEDS, 60 * options.limit_minutes
-    planned = {
-        (task, setting, method, seed): make_config(task, setting, method, seed)
-        for seed in seeds
+    """Return the table of all runs. With `options.train`, train the unfinished runs first, seed by seed."""
+    tasks, seeds = options.tasks or tuple(TASKS), options.seeds or SEEDS
+    check_names(tasks, options.settings)
+    methods, limit = options.methods or METHODS, 60 * options.limit_minutes
+    arms = [
+        (task, setting, method)
         for task in tasks
-        for setting in settings
-        for method in methods
+        for setting in settings_of(task, options.settings)
+        for method in (methods if setting in SETTINGS else ("sac",))
+    ]
+    made = {
+        (*arm, seed): jobs([(" ".join((*arm, str(seed))), make_config(*arm, seed))], options.runs)[0]
+        for seed in seeds
+        for arm in arms
+        if arm[1] in SETTINGS
     }
-    made = [jobs([(" ".join(map(str, key)), config)], options.runs)[0] for key, config in planned.items()]
+    log = options.runs / "rivals.jsonl" if options.train or options.runs.is_dir() else _beside(options.runs)
 
-    def ending(job: Job) -> Outcome:
-        return outcome(read_points(job.path), TASKS[job.config.env.task], limit, job.config.decisions)
+    def ending(task: str, setting: str, method: str, seed: int) -> Outcome:
+        if setting in RIVALS:
+            return outcome(load_points(log).get((task, setting, seed), []), TASKS[task], limit, _BUDGET)
+        return outcome(read_points(made[task, setting, method, seed].path), TASKS[task], limit, _BUDGET)
 
-    if options.train:
-        # Two settings with the same computation share one run.
-        _train(list({job.name: job for job in made}.values()), ending)
-    entries = [Entry(*key, ending(job)) for key, job in zip(planned, made, strict=True)]
-    order = sorted(entries, key=lambda e: (tasks.index(e.task), settings.index(e.setting), methods.index(e.method)))
-    return make_table(order, TASKS, limit, _update_seconds(methods, options.repetitions))
+    for seed in seeds if options.train else ():
+        _train([job for (*_, of), job in made.items() if of == seed], lambda job: ending(*_key(made, job)))
+        rivals = [(task, setting) for task, setting, method in arms if setting in RIVALS]
+        _train_rivals([one for one in rivals if not ending(*one, "sac", seed).over], seed, log, limit)
+    entries = [Entry(*arm, seed, ending(*arm, seed)) for arm in arms for seed in seeds]
+    return make_table(entries, TASKS, limit)
+
+
+def _beside(runs: Path) -> Path:
+    """Return the log of the rivals that is published with a Parquet file of runs."""
+    return runs.with_name("rivals.jsonl")
+
+
+def _key(made: Mapping[tuple[str, str, str, int], Job], job: Job) -> tuple[str, str, str, int]:
+    return next(key for key, one in made.items() if one.name == job.name)
 
 
 def _train(unique: Sequence[Job], ending: Callable[[Job], Outcome]) -> None:
@@ -386,16 +373,22 @@ def _train(unique: Sequence[Job], ending: Callable[[Job], Outcome]) -> None:
             shutil.rmtree(job.path / "replay", ignore_errors=True)
 
 
+def _train_rivals(left: Sequence[tuple[str, str]], seed: int, log: Path, limit: float) -> None:
+    """Train other people's agents, each in its own process with one thread, as many at once as ours."""
+    log.parent.mkdir(parents=True, exist_ok=True)
+
+    def run(task: str, name: str) -> None:
+        sys.stderr.write(f"{task} {name} {seed}: started\n")
+        words = [task, name, str(seed), str(log), "--target", str(TASKS[task]), "--limit", str(limit)]
+        subprocess.run([sys.executable, "-m", "benchmarks.rivals", *words], check=True)
+        ended = outcome(load_points(log)[task, name, seed], TASKS[task], limit, _BUDGET)
+        sys.stderr.write(f"{task} {name} {seed}: {_sentence(ended)}\n")
+
+    with ThreadPoolExecutor(cores()) as pool:
+        list(pool.map(lambda one: run(*one), left))
+
+
 def _sentence(ended: Outcome) -> str:
     point = ended.point
     done = f"return {point.mean:.0f} after {point.seconds / 60:.1f} minutes and {point.decisions} decisions"
     return f"{ended.state}, {done}"
-
-
-def _update_seconds(methods: Sequence[str], repetitions: int) -> dict[str, float]:
-    """Return the time of one update of the reference implementation (SAC) at the released settings, on one thread."""
-    batch, known = make_batch(), [name for name in methods if split_name(name)[0] == "sac"]
-    with torch_threads(1):
-        agents = {name: NaiveAgent(make_agent(name, fidelity="released")) for name in known}
-        taken = interleave({name: twice(partial(agent.update, batch)) for name, agent in agents.items()}, repetitions)
-    return {name: statistics.median(seconds) / 2 for name, seconds in taken.items()}

@@ -7,7 +7,9 @@ import json
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
+import torch
 from benchmarks.__main__ import main
 from benchmarks.common import Options
 from benchmarks.learning import (
@@ -22,11 +24,14 @@ from benchmarks.learning import (
     outcome,
     points,
     read_points,
+    settings_of,
     train_all,
 )
+from torch import nn
 
-from benchmarks import learning
+from benchmarks import learning, rivals
 from pamd.configuration import configure
+from pamd.errors import UnknownNameError
 from pamd.sweep import Job, jobs
 from pamd.training import Runtime
 
@@ -99,28 +104,36 @@ def test_the_table_has_medians_ranges_and_what_is_longer_than_the_limit() -> Non
         ("old", "mico"): [ended(3600, "limit"), ended(100, "unfinished")],
     }
     entries = [Entry("t", *key, seed, one) for key, ends in runs.items() for seed, one in enumerate(ends)]
-    rows = make_table(entries, {"t": 5.0}, 3600, {"sac": 3.0, "mico": 3.0}).records()
-    assert [row["minutes"] for row in rows] == [
-        "10.0 (1.0 to 20.0)",
-        "> 60 (30.0 to > 60)",
-        "> 60",
-        "30",
-        "—",
-    ]
-    assert [row["reached"] for row in rows[:3]] == ["3 of 3", "1 of 3", "0 of 1 (1 unfinished)"]
+    rows = make_table(entries, {"t": 5.0}, 3600).records()
+    assert [row["minutes"] for row in rows] == ["10.0 (1.0 to 20.0)", "> 60 (30.0 to > 60)", "> 60"]
+    assert [row["reached"] for row in rows] == ["3 of 3", "1 of 3", "0 of 1 (1 unfinished)"]
     assert rows[0]["CPU minutes"] == "5.0 (0.5 to 10.0)"
     assert rows[1]["decisions"] == "— (1800 to —)"
     assert rows[1]["minutes, each seed"] == "> 60, 30.0, > 60"
     assert rows[2]["decisions"] == "—"
     assert rows[0]["area"] == "7.0 ± 0.0 (n=3)"
     assert rows[0]["return at the end"] == "12.0 ± 0.0 (n=3)"
-    # 600 decisions of the faster setting at three seconds an update.
-    assert (rows[3]["setting"], rows[3]["decisions"]) == ("reference implementation", "600")
+    assert {row["SB3 / this"] for row in rows} == {"—"}
+
+
+def test_ratios_are_to_the_faster_agent_of_sb3() -> None:
+    runs = {
+        ("cpu", "sac"): [ended(600), ended(60), ended(120)],
+        ("cpu", "deepmdp"): [ended(3600, "limit")],
+        ("SB3, 84x84", "sac"): [ended(3600, "limit"), ended(3600, "limit"), ended(1200)],
+        ("SB3, our sizes", "sac"): [ended(300)],
+    }
+    entries = [Entry("t", *key, seed, one) for key, ends in runs.items() for seed, one in enumerate(ends)]
+    rows = make_table(entries, {"t": 5.0}, 3600).records()
+    assert [row["SB3 / this"] for row in rows] == ["2.5", "< 0.1", "< 0.1", "1.0"]
+    slow = [entry for entry in entries if entry.setting != "SB3, our sizes"]
+    assert [row["SB3 / this"] for row in make_table(slow, {"t": 5.0}, 3600).records()] == ["> 30.0", "—", "—"]
 
 
 def test_thresholds_are_at_least_two_fifths_of_the_best_peer() -> None:
-    assert BEST.keys() == TASKS.keys()
-    assert all(0.4 * BEST[task] <= wanted <= 0.5 * BEST[task] for task, wanted in TASKS.items())
+    assert {*BEST, *(f"state:{task}" for task in BEST)} == TASKS.keys()
+    best = {task: BEST[task.removeprefix("state:")] for task in TASKS}
+    assert all(0.4 * best[task] <= wanted <= 0.5 * best[task] for task, wanted in TASKS.items())
 
 
 def test_the_setting_of_version_0_2_is_frozen() -> None:
@@ -133,8 +146,9 @@ def test_the_setting_of_version_0_2_is_frozen() -> None:
 
 @pytest.mark.parametrize("task", TASKS)
 def test_settings_differ_in_nothing_that_the_measure_reads(task: str) -> None:
+    chosen = [name for name in settings_of(task, ("cpu", "cpu-0.2", "state")) if name in SETTINGS]
     for method in METHODS:
-        configs = [make_config(task, setting, method, 0) for setting in SETTINGS]
+        configs = [make_config(task, setting, method, 0) for setting in chosen]
         for name in ("decisions", "evaluate_every", "evaluate_unit", "evaluate_episodes", "log_every", "runtime"):
             assert len({getattr(config, name) for config in configs}) == 1
         assert all(config.evaluate_every % config.log_every == 0 for config in configs)
@@ -157,13 +171,6 @@ def test_wrong_words_are_refused_before_anything_is_trained(
     assert not (tmp_path / "runs").exists()
 
 
-@pytest.fixture
-def _without_reference(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Do not measure the reference implementation."""
-    monkeypatch.setattr(learning, "_update_seconds", lambda methods, repetitions: {})
-
-
-@pytest.mark.usefixtures("_without_reference")
 def test_without_training_the_table_has_the_existing_runs_alone(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -179,19 +186,58 @@ def test_without_training_the_table_has_the_existing_runs_alone(
     rows = json.loads((tmp_path / "table" / "learning.json").read_text())["rows"]
     found = {row["setting"]: (row["reached"], row["minutes"]) for row in rows}
     assert found["cpu"] == ("1 of 1 (2 unfinished)", "1.5 (1.5 to 1.5)")
-    assert found["cpu-0.2"] == ("0 of 0 (3 unfinished)", "—")
+    assert found["SB3, 84x84"] == ("0 of 0 (3 unfinished)", "—")
+    assert "cpu-0.2" not in found
     assert {path.name for path in tmp_path.iterdir()} == {job.name, "table"}
     assert (job.path / "replay").is_dir()
     assert "started" not in capsys.readouterr().err
 
 
-@pytest.mark.usefixtures("_without_reference")
 def test_the_published_table_follows_from_its_logs() -> None:
     results = Path(__file__).parents[2] / "results" / "bench"
     published = json.loads((results / "learning.json").read_text())["rows"]
-    options = Options(threads=1, repetitions=2, limit_minutes=25, runs=results / "learning.parquet", train=False)
-    rows = learning.measure(options).records()
-    assert [row for row in rows if row["reached"]] == [row for row in published if row["reached"]]
+    options = Options(
+        threads=1,
+        repetitions=2,
+        tasks=tuple(BEST),
+        settings=("cpu-0.2", "cpu"),
+        methods=("sac", "dbc-det+pamd", "simsr+pamd"),
+        limit_minutes=25,
+        runs=results / "learning.parquet",
+        train=False,
+    )
+    rows = {(row["task"], row["setting"], row["method"]): row for row in learning.measure(options).records()}
+    for row in published:
+        if row["reached"]:  # The rows of a reference implementation are gone.
+            assert row == {name: rows[row["task"], row["setting"], row["method"]][name] for name in row}
+
+
+@pytest.mark.parametrize("rival", ["SB3, our sizes (states)", "plain PyTorch (states)"])
+def test_a_rival_trains_until_its_return_and_a_second_start_replaces_the_first(rival: str, tmp_path: Path) -> None:
+    log = tmp_path / "rivals.jsonl"
+    key = ("state:cartpole_swingup", rival, 3)
+    for target in (-1.0, 1e9):
+        rivals.train(*key, log, target=target, limit=0.01, every=20, episodes=1)
+        (point,) = rivals.load_points(log)[key]
+        assert (point.decisions, point.frames) == (20, 80)
+        assert point.cpu_seconds > 0
+        assert 0 <= point.mean <= 1000
+    assert len(log.read_text().splitlines()) == 4
+
+
+def test_the_plain_rival_learns() -> None:
+    """A reward that is the first coordinate of the action draws the policy there."""
+    torch.manual_seed(0)
+    agent = rivals.PlainSac(nn.Identity(), 3, 2, batch=64)
+    for _ in range(150):
+        obs, action = torch.randn(64, 3), torch.rand(64, 2) * 2 - 1
+        agent.update(obs, torch.randn(64, 3), action, action[:, 0], torch.ones(64))
+    assert agent.act(np.zeros(3, np.float32))[0] > 0.3
+
+
+def test_a_rival_of_pixels_is_refused_on_states(tmp_path: Path) -> None:
+    with pytest.raises(UnknownNameError, match=r"SB3, our sizes \(states\)"):
+        rivals.train("state:walker_walk", "SB3, our sizes", 0, tmp_path / "log", target=0, limit=0)
 
 
 @pytest.mark.slow
