@@ -35,7 +35,8 @@ PAIR = ((-0.35, 0.6), (0.1, 0.72))
 """Two states at nearly the same distance from the origin: different latents, nearly the same reward."""
 
 PRESETS = (
-    *("none", "color", "video", "distracting-easy", "distracting-medium", "distracting-hard"),
+    *("none", "color-easy", "color-hard", "video-easy", "video-hard"),
+    *("distracting-easy", "distracting-medium", "distracting-hard"),
     *("distracting-easy-static", "distracting-medium-static", "distracting-hard-static"),
 )
 MANIPULATION = ("reach-v3", "button-press-topdown-v3", "hammer-v3", "assembly-v3")

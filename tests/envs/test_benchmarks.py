@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -11,6 +12,7 @@ import pytest
 from pamd.envs import make_env
 from pamd.envs.config import PRESETS, distractor
 from pamd.envs.distractors.scenery import View
+from pamd.errors import ConfigError
 from pamd.experiments import EXPERIMENTS
 
 LEVELS = [("easy", 0.1, 4), ("medium", 0.2, 8), ("hard", 0.3, None)]
@@ -86,10 +88,50 @@ def test_episodes_repeat_and_levels_differ() -> None:
     np.testing.assert_array_equal(easy, frames("distracting-easy"))
 
 
+def episode(name: str, **options: Any) -> tuple[np.ndarray, np.ndarray]:
+    """Return a frame of walker_walk [size, size, 3] with the background `name`, and the mask of sky and floor."""
+    env = make_env("walker_walk", size=48, render="fast", distractor=name, seed=4, **options)
+    env.reset()
+    frame = env.step(np.ones(6, np.float32))[4]["frame"].transpose(1, 2, 0)
+    mask = env.unwrapped.task.draw_masked(48).background
+    env.close()
+    return frame, mask
+
+
+def test_video_easy_is_video_and_video_hard_replaces_the_floor_as_well() -> None:
+    plain, sky = episode("video")
+    easy, _ = episode("video-easy")
+    hard, both = episode("video-hard")
+    np.testing.assert_array_equal(easy, plain)
+    assert (sky <= both).all()
+    floor = both & ~sky
+    assert floor.mean() > 0.1
+    np.testing.assert_array_equal(hard[~floor], easy[~floor])
+    assert (hard[floor] != easy[floor]).any(-1).mean() > 0.9
+
+
+def test_color_presets_tint_sky_and_floor_and_recolor_the_agent() -> None:
+    clean, _ = episode("none")
+    changes = {}
+    for name in ("color-easy", "color-hard"):
+        frame, mask = episode(name)
+        change = np.abs(frame.astype(int) - clean)
+        assert change[~mask].max() > 0
+        changes[name] = change[mask].mean()
+        assert len(np.unique(frame[mask], axis=0)) > 3  # The pattern of the floor stays visible.
+    assert changes["color-hard"] > 2 * changes["color-easy"] > 0
+
+
+@pytest.mark.parametrize("wrong", [{"mask": "blue"}, {"source": "none"}])
+def test_a_floor_that_cannot_be_replaced(wrong: dict[str, str]) -> None:
+    with pytest.raises(ConfigError, match="floor=true requires mask=segmentation and a source other than none, got"):
+        distractor("video", floor=True, **wrong)
+
+
 @pytest.mark.parametrize(
     ("name", "backgrounds"),
     [
-        ("dmc-gb", ["color", "video"]),
+        ("dmc-gb", ["color-easy", "color-hard", "video-easy", "video-hard"]),
         ("distracting-control", [f"distracting-{level}" for level, _, _ in LEVELS]),
     ],
 )

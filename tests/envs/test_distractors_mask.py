@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import pytest
@@ -225,3 +225,15 @@ def test_hue_is_the_distractors_alone() -> None:
     assert differ >= 2
     one.close()
     other.close()
+
+
+@pytest.mark.parametrize("render", ["fast", "standard"])
+def test_the_mask_of_sky_and_floor_is_the_segmentation(render: Literal["fast", "standard"]) -> None:
+    env = make_env("cheetah_run", size=SIZE, render=render, seed=3, distractor="video-hard")
+    env.reset()
+    truth = segmented(env.unwrapped.task, floor=True)
+    assert truth.mean() > segmented(env.unwrapped.task, floor=False).mean() + 0.1
+    for foreground_only in (False, True):
+        shot = env.unwrapped.task.draw_masked(SIZE, foreground_only=foreground_only)
+        np.testing.assert_array_equal(shot.background, truth)
+    env.close()

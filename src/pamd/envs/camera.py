@@ -25,9 +25,11 @@ class Camera:
     so it is not needed to query the spaces of an environment.
     """
 
-    def __init__(self, camera: int, fast: bool) -> None:
+    def __init__(self, camera: int, fast: bool, floor: bool = False) -> None:
+        """With `floor`, the floor is always background."""
         self._camera = camera
         self._fast = fast
+        self._floor = floor
         self._model: Any = None
         self._terrain: NDArray[Any] | None = None
         self._options: Any = None
@@ -49,11 +51,12 @@ class Camera:
     ) -> MaskedFrame:
         """Draw an image like `draw`, with a mask [size, size] of the background from MuJoCo's segmentation.
 
-        The background is the sky (id -1). If the camera sees almost no sky in the model's initial pose (reacher,
-        point_mass), the floor is also background. With `foreground_only`, the background pixels are arbitrary, which is
-        faster. Use it if the caller replaces them. `adjust` may change the scene before it is drawn and never affects
-        the simulation. Without these two options, the image equals the result of `draw`, with one exception: if a floor
-        extends beyond the sky box (quadruped_walk), `draw` shows one or two pixels of sky in front of that floor.
+        The background is the sky (id -1). If the camera was built with `floor`, or sees almost no sky in the model's
+        initial pose (reacher, point_mass), the floor is also background. With `foreground_only`, the background pixels
+        are arbitrary, which is faster. Use it if the caller replaces them. `adjust` may change the scene before it is
+        drawn and never affects the simulation. Without these two options, the image equals the result of `draw`, with
+        one exception: if a floor extends beyond the sky box (quadruped_walk), `draw` shows one or two pixels of sky in
+        front of that floor.
         """
         mujoco = import_simulator("mujoco")
         floor = self.backdrop(model, size) == "floor"
@@ -111,7 +114,7 @@ class Camera:
                 raise ConfigError(
                     f"camera {self._camera} shows neither sky nor floor, so it has no background to replace"
                 )
-            self._backdrop = "floor" if sky < _SKY_SHARE else "sky"
+            self._backdrop = "floor" if self._floor or sky < _SKY_SHARE else "sky"
         return self._backdrop
 
     def _stage(self, model: Any, data: Any, size: int, adjust: Adjust | None = None) -> Any:

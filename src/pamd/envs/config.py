@@ -51,6 +51,8 @@ class DistractorConfig:
     """A folder of videos and images; None uses clips from installed packages and procedural clips."""
     mask: Literal["segmentation", "blue"] = "segmentation"
     """How the background is detected: by MuJoCo's segmentation, or by the released code's rule (B > G and B > R)."""
+    floor: bool = False
+    """Whether the floor is background as well. If the camera sees no sky, it always is."""
     strength: _Share = 1.0
     """The opacity of the new background. 1 replaces the old one; a smaller value blends the two."""
     hue: _Share = 0.0
@@ -99,6 +101,11 @@ class DistractorConfig:
         if self.start == "random" and self.sequence != "continuous":
             raise ConfigError(
                 "distractor: start=random requires sequence=continuous; other clips always start randomly"
+            )
+        if self.floor and (self.mask != "segmentation" or self.source == "none"):
+            raise ConfigError(
+                "distractor: floor=true requires mask=segmentation and a source other than none,"
+                f" got mask={self.mask} and source={self.source}"
             )
         if self.videos is not None and self.source not in ("video", "image"):
             raise ConfigError(f"distractor: videos require source video or image, got {self.source}")
@@ -204,6 +211,11 @@ class EnvConfig:
         return min((limit for limit in (own, self.time_limit_cap) if limit is not None), default=None)
 
     @property
+    def replaces_floor(self) -> bool:
+        """Whether the distractor replaces the floor in addition to the sky."""
+        return self.distractor is not None and self.distractor.floor
+
+    @property
     def what(self) -> str:
         """The name of the environment in error messages."""
         return f"environment {self.task!r}"
@@ -264,6 +276,16 @@ PRESETS: dict[str, Preset] = {
     "image": Preset("one still image per episode replaces the background", {"source": "image"}),
     "noise": Preset("Gaussian noise replaces the background, new in every frame", {"source": "noise"}),
     "color": Preset("one color per episode replaces the background", {"source": "color"}),
+    "color-easy": Preset(
+        "as in DMControl-GB: one color per episode tints sky and floor by a quarter; the agent's colors vary slightly",
+        {"source": "color", "floor": True, "strength": 0.25, "agent_color": 0.1},
+    ),
+    "color-hard": Preset(
+        "as in DMControl-GB: one color per episode tints sky and floor by three quarters; the agent's colors vary",
+        {"source": "color", "floor": True, "strength": 0.75, "agent_color": 0.5},
+    ),
+    "video-easy": Preset("as in DMControl-GB: unmodified videos replace the sky; another name of `video`", {}),
+    "video-hard": Preset("as in DMControl-GB: unmodified videos replace the sky and the floor", {"floor": True}),
     **_DISTRACTING,
     "none": Preset(
         "the task's own background; the camera motion and agent color options still apply", {"source": "none"}

@@ -98,7 +98,7 @@ class DMControl(Task):
         self.frame_rate = 1.0 / self._env.control_timestep()
         # The suite sets no limit for lqr, and 1000 frames for all other tasks.
         self.time_limit = DEFAULT_TIME_LIMIT if name.startswith("lqr_") else None
-        self._camera = Camera(config.camera, config.render == "fast")
+        self._camera = Camera(config.camera, config.render == "fast", config.replaces_floor)
 
     @property
     def physics(self) -> Any:

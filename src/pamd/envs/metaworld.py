@@ -68,7 +68,8 @@ class MetaWorld(Task):
         cameras = [view, *(number for number in range(model.ncam) if number != view)]
         if config.camera >= len(cameras):
             raise ConfigError(f"{config.what}: camera must be between -1 and {len(cameras) - 1}, got {config.camera}")
-        self._camera = Camera(cameras[config.camera] if config.camera >= 0 else -1, config.render == "fast")
+        number = cameras[config.camera] if config.camera >= 0 else -1
+        self._camera = Camera(number, config.render == "fast", config.replaces_floor)
         self._observed: NDArray[np.float64] = np.zeros(0)
         self.begin(0)
 

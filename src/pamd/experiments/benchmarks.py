@@ -14,12 +14,14 @@ _METHODS = ("sac", "simsr", "simsr+pamd")
 _BUDGETS = {task: _FRAMES // repeat for task, repeat in _REPEATS.items()}
 
 # DMControl-GB (Hansen and Wang 2021).
+_COLORS_AND_VIDEOS = ("color-easy", "color-hard", "video-easy", "video-hard")
+
 add(
     Experiment(
         name="dmc-gb",
         title="DMControl-GB: trained clean, evaluated with other colors and videos",
         shows="how much return is lost on random colors and on natural videos that training never shows",
-        arms=arms(_BUDGETS, *_METHODS, options={"evaluate_on": ("color", "video")}),
+        arms=arms(_BUDGETS, *_METHODS, options={"evaluate_on": _COLORS_AND_VIDEOS}),
     )
 )
 
