@@ -329,7 +329,7 @@ def test_a_quadratic_form_is_its_textbook(name: str, preset: str | None) -> None
 
 HOOKS = {
     *("__init__", "resolve", "self_distance", "max_value", "properties", "presets", "coordinate_wise", "rehu_inputs"),
-    *("_value_and_penalty", "_all_pairs", "_floats_per_pair"),
+    *("_embed", "_value_and_penalty", "_all_pairs", "_floats_per_pair"),
 }
 """What a subclass may replace. Everything else is defined once, in an abstract class or in a final one."""
 

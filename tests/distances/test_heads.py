@@ -20,8 +20,14 @@ FORMS: list[tuple[str, dict[str, Any]]] = [
     ("wide-norm", {"components": 3, "hidden": 4}),
     ("wide-norm", {"components": 3, "hidden": 4, "reduction": "sum"}),
     ("wide-norm", {"components": 3, "hidden": 4, "reduction": "max", "symmetric": False}),
+    ("wide-norm", {"components": 3, "hidden": 4, "reduction": "maxmean", "concave": True}),
     ("deep-norm", {"hidden": 6}),
+    ("deep-norm", {"hidden": 6, "reduction": "max", "concave": True}),
     ("deep-norm", {"hidden": 6, "symmetric": False}),
+    ("iqe", {"components": 3}),
+    ("iqe", {"components": 3, "coordinates": 5, "reduction": "mean"}),
+    ("iqe", {"components": 3, "reduction": "sum", "concave": True, "symmetric": False}),
+    ("iqe", {"components": 3, "reduction": "max", "symmetric": False}),
     ("pqe", {"components": 6}),
     ("pqe", {"components": 6, "symmetric": False}),
     ("mrn", {"hidden": 9}),
@@ -58,7 +64,13 @@ def learned(d: Distance[Any]) -> Distance[Any]:
     return d
 
 
-@pytest.mark.parametrize(("name", "options"), [*FORMS, ("scr", {})])
+OTHERS = [name for name in pamd.DISTANCES.names() if name not in dict(FORMS)]
+
+
+@pytest.mark.parametrize(
+    ("name", "options"),
+    [*FORMS, *((name, {}) for name in OTHERS if pamd.distance(name, latent_dim=D).properties.triangle)],
+)
 def test_the_triangle_inequality_at_the_start_and_after_learning(name: str, options: dict[str, Any]) -> None:
     d = make(name, options)
     assert d.properties.triangle
@@ -82,6 +94,20 @@ def test_mrn_as_published_is_no_metric() -> None:
         make("mrn", {"power": 3})
 
 
+def reduced(d: Any, components: list[float]) -> float:
+    """The reductions and the concave transform, component by component."""
+    if d.config.concave:
+        slope, offset = d.reduce.slope.tolist(), d.reduce.offset.tolist()
+        for i, c in enumerate(components):
+            lines = [2 / (1 + math.exp(-slope[u][i])) * c for u in range(5)]
+            components[i] = min(lines[0], *(lines[u] + math.log1p(math.exp(offset[u - 1][i])) for u in range(1, 5)))
+    mean, most = sum(components) / len(components), max(components)
+    if d.config.reduction == "maxmean":
+        share = 1 / (1 + math.exp(-d.reduce.logit.item()))
+        return share * most + (1 - share) * mean
+    return {"mean": mean, "sum": sum(components), "max": most}[d.config.reduction]
+
+
 def wide_norm(d: Any, x: list[float], y: list[float]) -> float:
     c, W = d.config, d.weight.tolist()
     delta = [a - b for a, b in zip(x, y, strict=True)]
@@ -92,7 +118,27 @@ def wide_norm(d: Any, x: list[float], y: list[float]) -> float:
     for i in range(c.components):
         rows = W[i * c.hidden : (i + 1) * c.hidden]
         norms.append(math.sqrt(sum(sum(w * v for w, v in zip(row, delta, strict=True)) ** 2 for row in rows)))
-    return {"mean": sum(norms) / len(norms), "sum": sum(norms), "max": max(norms)}[c.reduction]
+    return reduced(d, norms)
+
+
+def iqe(d: Any, x: list[float], y: list[float]) -> float:
+    m, k = d.config.coordinates, d.config.components
+    rows = list(zip(d.weight.tolist(), d.bias.tolist(), strict=True))
+    u, v = ([sum(map(operator.mul, w, p)) + b for w, b in rows] for p in (x, y))
+
+    def one(u: list[float], v: list[float]) -> list[float]:
+        lengths = []
+        for i in range(k):
+            length, reached = 0.0, -math.inf
+            for start, end in sorted((u[j * k + i], max(u[j * k + i], v[j * k + i])) for j in range(m)):
+                length += max(0.0, end - max(start, reached))
+                reached = max(reached, end)
+            lengths.append(length)
+        return lengths
+
+    if not d.config.symmetric:
+        return reduced(d, one(u, v))
+    return reduced(d, [(a + b) / 2 for a, b in zip(one(u, v), one(v, u), strict=True)])
 
 
 def mrn(d: Any, x: list[float], y: list[float]) -> float:
@@ -120,7 +166,7 @@ def deep_norm(d: Any, x: list[float], y: list[float]) -> float:
                 max(0.0, sum(abs(p) * a for p, a in zip(p_row, h, strict=True)) + sum(map(operator.mul, row, delta)))
                 for p_row, row in zip(P, U, strict=True)
             ]
-        return sum(h) / len(h)
+        return reduced(d, h)
 
     delta = [a - b for a, b in zip(x, y, strict=True)]
     return (one(delta) + one([-v for v in delta])) / 2 if d.config.symmetric else one(delta)
@@ -145,16 +191,18 @@ def scr(d: Any, x: list[float], y: list[float]) -> float:
 
 @pytest.mark.parametrize(("name", "options"), [*FORMS, ("mrn", {"hidden": 9, "power": 2}), ("scr", {})])
 def test_values_are_those_of_the_formula(name: str, options: dict[str, Any]) -> None:
-    formula = {"wide-norm": wide_norm, "deep-norm": deep_norm, "pqe": pqe, "mrn": mrn, "scr": scr}[name]
-    d = make(name, options)
+    formula = {"wide-norm": wide_norm, "deep-norm": deep_norm, "iqe": iqe, "pqe": pqe, "mrn": mrn, "scr": scr}[name]
+    d: Any = make(name, options)
     x, y, _ = triples(10)
+    for parameter in d.reduce.parameters() if hasattr(d, "reduce") else ():
+        torch.nn.init.normal_(parameter)  # At the start, the concave transform of small values is the identity.
     expected = [formula(d, a, b) for a, b in zip(x.tolist(), y.tolist(), strict=True)]
     torch.testing.assert_close(d(x, y), torch.tensor(expected, dtype=torch.float64), rtol=1e-10, atol=1e-10)
 
 
 @pytest.mark.parametrize(
     ("name", "parameters"),
-    [("wide-norm", 193_600), ("deep-norm", 193_752), ("mrn", 193_796), ("pqe", 193_965), ("scr", 0)],
+    [("wide-norm", 193_600), ("deep-norm", 193_752), ("mrn", 193_796), ("pqe", 193_965), ("iqe", 193_801), ("scr", 0)],
 )
 def test_the_number_of_parameters_is_pamds_at_d_50(name: str, parameters: int) -> None:
     count = sum(p.numel() for p in pamd.distance(name, latent_dim=50).parameters())
@@ -162,7 +210,7 @@ def test_the_number_of_parameters_is_pamds_at_d_50(name: str, parameters: int) -
     assert count == 0 or abs(count / 193_915 - 1) < 0.01
 
 
-@pytest.mark.parametrize(("name", "scale"), [("wide-norm", 1.0), ("deep-norm", 1.0), ("pqe", 0.01)])
+@pytest.mark.parametrize(("name", "scale"), [("wide-norm", 1.0), ("deep-norm", 1.0), ("iqe", 1.0), ("pqe", 0.01)])
 def test_they_start_at_the_scale_of_a_form_of_trace_1(name: str, scale: float) -> None:
     """`pqe` saturates, so only its slope is compared."""
     torch.manual_seed(0)
@@ -171,7 +219,7 @@ def test_they_start_at_the_scale_of_a_form_of_trace_1(name: str, scale: float) -
     assert float(value / unit) == pytest.approx(1, abs=0.05)
 
 
-@pytest.mark.parametrize("name", ["wide-norm", "deep-norm", "mrn", "pqe"])
+@pytest.mark.parametrize("name", ["wide-norm", "deep-norm", "mrn", "pqe", "iqe"])
 @pytest.mark.parametrize("latent_dim", [4, 50])
 def test_diagnostics_match_their_parameters_to_pamds(name: str, latent_dim: int) -> None:
     head = match(name, latent_dim)

@@ -63,8 +63,8 @@ class Distance(nn.Module, ABC, Generic[_ConfigT]):
     """A latent dissimilarity over pairs.
 
     Concrete subclasses are final. They define `Config`, `properties` and `_value`. They may also override the optional
-    hooks: `resolve`, `self_distance`, `max_value`, `_value_and_penalty`, `_all_pairs` and `_floats_per_pair`. Apart
-    from `__init__`, they do not override any other method.
+    hooks: `resolve`, `self_distance`, `max_value`, `_embed`, `_value_and_penalty`, `_all_pairs` and
+    `_floats_per_pair`. Apart from `__init__`, they do not override any other method.
     """
 
     Config: ClassVar[type[Any]]
@@ -107,31 +107,28 @@ class Distance(nn.Module, ABC, Generic[_ConfigT]):
         """
         if measured:
             return self.measure(z, z_prime, generator)
-        return self._values(*self._checked(z, z_prime, paired=True))
+        return self._values(*self._embedded(*self._checked(z, z_prime, paired=True)))
 
     def measure(self, z: Tensor, z_prime: Tensor, generator: torch.Generator | None = None) -> Measurement:
         """Compute the values, penalty and statistics of the pairs. z, z_prime: [P, d].
 
         A randomized penalty draws from `generator`. The default is torch's global generator.
         """
-        z, z_prime = self._checked(z, z_prime, paired=True)
-        value, penalty = self._value_and_penalty(z, z_prime, generator)
-        self._check_returned(value, z)
-        seen = value.detach()
-        stats = {"distance_mean": seen.mean(), "distance_max": seen.max()} if seen.numel() else {}
-        return Measurement(value, value.new_zeros(()) if penalty is None else penalty, stats)
+        return self._measured(*self._embedded(*self._checked(z, z_prime, paired=True)), generator)
 
     def measure_between(
         self, z: Tensor, z_prime: Tensor, pairs: Pairs, generator: torch.Generator | None = None
     ) -> Measurement:
         """Call `measure` on the rows that `pairs` selects. z, z_prime: [B, d]."""
-        return self.measure(z[pairs.left], z_prime[pairs.right], generator)
+        z, z_prime = self._embedded(*self._checked(z, z_prime, paired=False))
+        return self._measured(_rows_of(z, pairs.left), _rows_of(z_prime, pairs.right), generator)
 
     def between(self, z: Tensor, z_prime: Tensor, pairs: Pairs) -> Tensor:
         """Compute the values of the rows that `pairs` selects. z, z_prime: [B, d] -> [P] (coordinate-wise: [P, d])."""
         if pairs.complete and not self.coordinate_wise:
             return self.all_pairs(z, z_prime).reshape(-1)
-        return self._values(*self._checked(z[pairs.left], z_prime[pairs.right], paired=True))
+        z, z_prime = self._embedded(*self._checked(z, z_prime, paired=False))
+        return self._values(_rows_of(z, pairs.left), _rows_of(z_prime, pairs.right))
 
     def all_pairs(self, z: Tensor, z_prime: Tensor | None = None) -> Tensor:
         """Compute the values between all rows of z [B, d] and all rows of z_prime [C, d] (default z) -> [B, C].
@@ -139,7 +136,7 @@ class Distance(nn.Module, ABC, Generic[_ConfigT]):
         Without gradients, the default implementation limits its workspace for every B. Coordinate-wise values are
         averaged over the coordinates, so that the result ranks neighbors for every distance.
         """
-        return self._all_pairs(*self._checked(z, z if z_prime is None else z_prime, paired=False))
+        return self._all_pairs(*self._embedded(*self._checked(z, z if z_prime is None else z_prime, paired=False)))
 
     def extra_repr(self) -> str:
         """Return the latent dimension and the configuration, for `repr`."""
@@ -165,6 +162,13 @@ class Distance(nn.Module, ABC, Generic[_ConfigT]):
         """
         return float("inf")
 
+    def _embed(self, z: Tensor) -> Tensor:
+        """Map each latent to what the hooks below compare: [B, d] -> [B, e], z itself by default (optional hook).
+
+        A row is mapped once, however many pairs it is in.
+        """
+        return z
+
     def _value_and_penalty(
         self, z: Tensor, z_prime: Tensor, generator: torch.Generator | None
     ) -> tuple[Tensor, Tensor | None]:
@@ -181,6 +185,19 @@ class Distance(nn.Module, ABC, Generic[_ConfigT]):
     def _floats_per_pair(self) -> int:
         """Return the workspace of one pair, in floats (optional hook). It determines the chunk size of `all_pairs`."""
         return 4 * self.latent_dim
+
+    def _embedded(self, z: Tensor, z_prime: Tensor) -> tuple[Tensor, Tensor]:
+        """Call `_embed` on both, and only once if they are the same."""
+        embedded = self._embed(z)
+        return embedded, embedded if z_prime is z else self._embed(z_prime)
+
+    def _measured(self, z: Tensor, z_prime: Tensor, generator: torch.Generator | None) -> Measurement:
+        """Compute `measure` of embedded latents."""
+        value, penalty = self._value_and_penalty(z, z_prime, generator)
+        self._check_returned(value, z)
+        seen = value.detach()
+        stats = {"distance_mean": seen.mean(), "distance_max": seen.max()} if seen.numel() else {}
+        return Measurement(value, value.new_zeros(()) if penalty is None else penalty, stats)
 
     def _rows(self, z: Tensor, z_prime: Tensor) -> Tensor:
         """Compute all values: [R, d], [C, d] -> [R, C], in chunks if one row of pairs is too large."""
@@ -241,6 +258,11 @@ class Distance(nn.Module, ABC, Generic[_ConfigT]):
         if z.dtype != z_prime.dtype:
             raise DtypeError(f"{name}: z is {z.dtype} but z_prime is {z_prime.dtype}; they must agree")
         raise DtypeError(f"{name}: z is {z.dtype} but the distance is {distance_dtype}; convert it with .to(z.dtype)")
+
+
+def _rows_of(z: Tensor, rows: Tensor) -> Tensor:
+    """Return z[rows]. The gradient of an index is several times slower."""
+    return z.index_select(0, rows)
 
 
 DISTANCES: Registry[type[Distance[Any]]] = Registry("distance", "pamd.distances", with_config=True)

@@ -7,6 +7,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from pamd.distances.base import DISTANCES, Distance, Properties
+from pamd.distances.components import Components, ComponentsConfig
 from pamd.distances.pairwise import at_least_float32
 from pamd.schema import Count, record
 
@@ -14,7 +15,7 @@ _LAYERS = 3
 
 
 @record
-class DeepNormConfig:
+class DeepNormConfig(ComponentsConfig):
     """The options of `deep-norm`."""
 
     hidden: Count = 276
@@ -39,18 +40,26 @@ class DeepNorm(Distance[DeepNormConfig]):
         # at the scale of a form of trace 1.
         self.U = nn.Parameter(torch.randn(_LAYERS * h, latent_dim) * (latent_dim**-0.5 / 0.79))
         self.P = nn.Parameter(torch.rand(_LAYERS - 1, h, h) * (2 / h))
+        self.reduce = Components(h, config)
 
     def _value(self, z: Tensor, z_prime: Tensor) -> Tensor:
         steps = F.linear(z - z_prime, self.U)  # all U_l Delta: [P, 3h]
         value = self._norm(steps)
         return ((value + self._norm(-steps)) / 2 if self.config.symmetric else value).to(z.dtype)
 
+    def max_value(self, length: float) -> float:
+        """Return the value of the largest U_l Delta, entry by entry, with the weights as they are now."""
+        longest = 2 * length * torch.linalg.vector_norm(self.U.detach(), dim=-1)
+        return float(self._norm(longest).detach())
+
     def _norm(self, steps: Tensor) -> Tensor:
+        """Return the value [...] of all U_l Delta, [..., 3h]."""
         first, *rest = steps.chunk(_LAYERS, dim=-1)
         h = F.relu(first)
         for P, step in zip(self.P.abs(), rest, strict=True):
             h = F.relu(F.linear(h, P) + step)
-        return at_least_float32(h).mean(-1)
+        value: Tensor = self.reduce(at_least_float32(h))
+        return value
 
     def _floats_per_pair(self) -> int:
         return 2 * self.latent_dim + 4 * _LAYERS * self.config.hidden

@@ -49,12 +49,22 @@ class Mrn(Distance[MrnConfig]):
             for _ in range(2)
         )
 
+    def _embed(self, z: Tensor) -> Tensor:
+        return torch.cat([self.f(z), self.g(z)], dim=-1)
+
     def _value(self, z: Tensor, z_prime: Tensor) -> Tensor:
-        a, b = (at_least_float32(net(z) - net(z_prime)) for net in (self.f, self.g))
-        return self._compared(a, b).to(z.dtype)
+        f, g = at_least_float32(z - z_prime).chunk(2, dim=-1)
+        return self._compared(f, g).to(z.dtype)
+
+    def max_value(self, length: float) -> float:
+        """Return a bound from the largest singular values of the layers, as they are now."""
+        (f_in, f_out), (g_in, g_out) = self._weights(self.f), self._weights(self.g)
+        f = 2 * length * torch.linalg.matrix_norm(f_in, ord=2) * torch.linalg.matrix_norm(f_out, ord=2)
+        g = 2 * length * torch.linalg.matrix_norm(g_in, ord=2) * torch.linalg.vector_norm(g_out, dim=-1).amax()
+        return float((f / math.sqrt(_OUTPUTS)) ** self.config.power + g)
 
     def _compared(self, f: Tensor, g: Tensor) -> Tensor:
-        """Return the values of the differences of f and g: [..., 16], [..., 16] -> [...]."""
+        """Return the values [P] of the differences of f and g, [P, 16] each."""
         if self.config.power == 1:
             even: Tensor = torch.linalg.vector_norm(f, dim=-1) / math.sqrt(_OUTPUTS)
         else:
@@ -62,5 +72,9 @@ class Mrn(Distance[MrnConfig]):
         uneven = F.relu(g.amax(-1))
         return even + (uneven if not self.config.symmetric else (uneven + F.relu((-g).amax(-1))) / 2)
 
+    @staticmethod
+    def _weights(net: nn.Module) -> list[Tensor]:
+        return [p.detach().double() for p in net.parameters() if p.ndim == 2]
+
     def _floats_per_pair(self) -> int:
-        return 2 * self.latent_dim + 4 * self.config.hidden
+        return 8 * _OUTPUTS

@@ -57,7 +57,7 @@ def packed_form(
     dtype = torch.promote_types(delta.dtype, hidden.dtype)
     tensors = [x.to(dtype) for x in (hidden, weight, bias, delta)]
     with torch.autocast(hidden.device.type, enabled=False):  # sums of squares need float32
-        if _needs_plain(*tensors):
+        if needs_plain(*tensors):
             return plain(*tensors, epsilon=epsilon, rows=rows)
         result: tuple[Tensor, Tensor, Tensor] = _PackedForm.apply(  # type: ignore[no-untyped-call]
             *tensors, epsilon, rows, torch.is_grad_enabled(), plain
@@ -65,7 +65,7 @@ def packed_form(
     return result
 
 
-def _needs_plain(*inputs: Tensor) -> bool:
+def needs_plain(*inputs: Tensor) -> bool:
     """Return True if torch.compile, torch.export, torch.func, forward mode or a tracer requires plain code."""
     return (
         torch.compiler.is_compiling()
@@ -75,7 +75,7 @@ def _needs_plain(*inputs: Tensor) -> bool:
     )
 
 
-def _plain_gradients(
+def plain_gradients(
     plain: Callable[..., tuple[Tensor, ...]],
     inputs: Sequence[Tensor],
     needed: Sequence[bool],
@@ -143,7 +143,7 @@ class _PackedForm(torch.autograd.Function):
             # Autograd enables gradients here only if a second derivative is needed (create_graph).
             if torch.is_grad_enabled():
                 plain = functools.partial(ctx.plain, epsilon=ctx.epsilon, rows=rows)
-                slopes = _plain_gradients(plain, (hidden, weight, bias, delta), ctx.needs_input_grad[:4], gradients)
+                slopes = plain_gradients(plain, (hidden, weight, bias, delta), ctx.needs_input_grad[:4], gradients)
             else:
                 slopes = _gradients(ctx, *gradients)
         return (*slopes, None, None, None, None)
