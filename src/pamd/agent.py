@@ -17,6 +17,7 @@ from pamd.latents import BatchLatents
 from pamd.learners import Learner, LearnerPart, Step
 from pamd.methods import Method
 from pamd.optimization import adam, load_optimizer, optimizer_step
+from pamd.precision import Precision
 from pamd.registry import Registry
 from pamd.representation import LatentEncoder, Representation
 from pamd.rng import fitting_state, seeded
@@ -25,8 +26,6 @@ from pamd.types import Batch, Loss, OperatorInputs, Window
 
 Schedule = Literal["sequential", "joint"]
 """Sequential: the critic's step, then the representation's. Joint: one backward pass, one Adam state of the encoder."""
-Precision = Literal["float32", "bfloat16"]
-"""The precision of an update's forward passes. Weights, optimizers and acting are always float32."""
 _FROM_LEARNER = ("value", "action_value", "policy_action")
 """The inputs of operators that the learner computes."""
 
@@ -138,6 +137,7 @@ class Agent:
     ) -> None:
         self.config, self.observation_shape, self.action_dim = config, tuple(observation_shape), action_dim
         self.device, self.updates = torch.device(device), 0
+        self._dtype = torch.bfloat16 if config.precision == "bfloat16" else None
         # The weights depend only on the seed, not on earlier random draws of the process.
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(seed)
@@ -176,13 +176,12 @@ class Agent:
         """Run one update: the critic and the representation's terms, then the policy, then the target networks."""
         self.updates += 1
         step = Step(decisions, self.updates)
-        latents = self._latents(self._augmented(batch))
-        with torch.autocast(self.device.type, torch.bfloat16, enabled=self.config.precision == "bfloat16"):
-            schedule = self._joint_step if self.config.schedule == "joint" else self._sequential_steps
-            losses = schedule(latents, step)
-            if self.isolated is not None:
-                losses += self._isolated_steps(self.isolated, latents)
-            losses += self.learner.update_policy(latents, step, self.generator)
+        latents = self._latents(self._augmented(batch), dtype=self._dtype)
+        schedule = self._joint_step if self.config.schedule == "joint" else self._sequential_steps
+        losses = schedule(latents, step)
+        if self.isolated is not None:
+            losses += self._isolated_steps(self.isolated, latents)
+        losses += self.learner.update_policy(latents, step, self.generator)
         self.learner.update_targets(step)
         burst = self.config.learner.options.in_burst(self.updates)
         for representation in filter(None, (self.representation, self.isolated)):
@@ -216,7 +215,8 @@ class Agent:
 
     def _isolated_steps(self, isolated: Representation, shared: BatchLatents) -> list[Loss]:
         """Train the second encoder on the metric alone. Its latent model then learns without changing that encoder."""
-        latents = isolated.latents_of(shared.batch, generator=self.generator, inputs=self._inputs(lambda: shared))
+        inputs = self._inputs(lambda: shared)
+        latents = isolated.latents_of(shared.batch, generator=self.generator, inputs=inputs, dtype=self._dtype)
         metric = list(isolated.losses_of(latents, ["metric"]).values())
         self._step(metric, "isolated")
         latents.forget()
@@ -232,10 +232,10 @@ class Agent:
     def _step(self, losses: list[Loss], name: str) -> None:
         optimizer_step(losses, [self.optimizers[name]])
 
-    def _latents(self, batch: Batch, *, observe: bool = True) -> BatchLatents:
+    def _latents(self, batch: Batch, **options: Any) -> BatchLatents:
         """Return the latents of a batch under the encoder that the learner shares."""
         latents: BatchLatents = self.representation.latents_of(
-            batch, observe=observe, generator=self.generator, inputs=self._inputs(lambda: latents)
+            batch, generator=self.generator, inputs=self._inputs(lambda: latents), **options
         )
         return latents
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from pamd import methods
-from pamd.agent import EncoderPart, Precision, Schedule
+from pamd.agent import EncoderPart, Schedule
 from pamd.envs import (
     EnvConfig,
     NoiseConfig,
@@ -29,12 +29,14 @@ from pamd.errors import ConfigError, UnknownNameError
 from pamd.learners import LEARNERS, AugmentationPart, LearnerPart
 from pamd.methods import DEFAULT_METHOD, Fidelity
 from pamd.methods.pipelines import STEP_OFFSET, Side
+from pamd.precision import has_bfloat16
 from pamd.replay import ReplayConfig
 from pamd.replay.layout import StorageChoice
 from pamd.scales import SCALES
 from pamd.schema import Default, build, flatten, record, to_tree
 from pamd.settings import apply_settings
 from pamd.training.config import EvaluateUnit, Runtime, TrainConfig
+from pamd.training.session import device_of
 
 _RELEASED_SAC: dict[Side, dict[str, Any]] = {
     "dbc": {
@@ -82,8 +84,8 @@ class RunOptions:
     """train a second encoder with the metric loss only; the agent itself learns without the metric"""
     gamma: float | None = None
     """discount factor of the learner and of the metric's operator (default: 0.99)"""
-    precision: Precision | None = None
-    """data type of the forward passes of an update (default: float32)"""
+    precision: Literal["float32", "bfloat16", "auto"] | None = None
+    """type of the encoder's products in updates; auto: bfloat16 for images if the device has it (default: float32)"""
     action_repeat: int | None = None
     """simulator frames per decision (default: the paper's; see `pamd list tasks`)"""
     time_limit: int | None = None
@@ -179,7 +181,12 @@ def configure(
     tree["env"]["distractor"] = None if background is None else to_tree(background)
     beside = named_noise(noise)
     tree["env"]["noise"] = None if beside is None else to_tree(beside)
-    tree["runtime"] = to_tree(runtime or Runtime())
+    runtime = runtime or Runtime()
+    tree["runtime"] = to_tree(runtime)
+    if tree["precision"] == "auto":
+        # Resolved here, so that a run records what it uses. Products of states are too small for bfloat16 to gain.
+        fast = not observes_states(task) and has_bfloat16(device_of(runtime.device))
+        tree["precision"] = "bfloat16" if fast else "float32"
     for key in (setting.partition("=")[0] for setting in settings):
         if key in _BY_OPTION:
             raise ConfigError(f"--set {key} would change only the name; use --{_BY_OPTION[key]}")

@@ -57,6 +57,7 @@ class BatchLatents:
         inputs: inputs that no encoder computes ("value", "policy_action", "not_done", ...), by name; None if not given.
         known: latents [B, d] that are already computed, by observation and copy.
         source: the input of a copy of the encoder, by observation and copy. By default, the batch's observations.
+        dtype: the type of the products in trunks, e.g. torch.bfloat16. By default, that of the weights.
     """
 
     def __init__(
@@ -70,9 +71,10 @@ class BatchLatents:
         inputs: Callable[[str], Tensor | None] | None = None,
         known: Mapping[tuple[Observation, Copy], Tensor] | None = None,
         source: Callable[[Observation, Copy], Tensor] | None = None,
+        dtype: torch.dtype | None = None,
     ) -> None:
         self.batch, self.encoder, self.copies, self.terms = batch, encoder, copies, _Terms(terms)
-        self.generator, self._inputs, self._source = generator, inputs, source
+        self.generator, self._inputs, self._source, self._dtype = generator, inputs, source, dtype
         # One flat store for everything. States and next states go through a network one after the other: the
         # activations of both together would exceed the freed memory that the C library keeps, and cause page faults.
         self._stored: dict[_Key, Any] = {}
@@ -100,7 +102,7 @@ class BatchLatents:
             return self.features(of, gradient=True).detach()
         if key not in self._stored:
             with torch.set_grad_enabled(gradient and torch.is_grad_enabled()):
-                self._stored[key] = self.encoder.trunk(self._input(of, "online"))
+                self._stored[key] = self._trunk(self.encoder, self._input(of, "online"))
         features: Tensor = self._stored[key]
         return features
 
@@ -114,7 +116,8 @@ class BatchLatents:
                 if copy == "online":
                     self._stored[key] = self.encoder.head(self.features(of, gradient=trained))
                 else:
-                    self._stored[key] = self._encoder(copy)(self._input(of, copy))
+                    encoder = self._encoder(copy)
+                    self._stored[key] = encoder.head(self._trunk(encoder, self._input(of, copy)))
         z: Tensor = self._stored[key]
         return z.detach() if trained and not gradient else z
 
@@ -137,9 +140,19 @@ class BatchLatents:
 
     def _encoded(self, obs: Tensor, copy: Copy) -> Tensor:
         """Return the latents [B, d] of other observations [B, ...], without gradient."""
+        encoder = self._encoder(copy)
         with torch.no_grad():
-            z: Tensor = self._encoder(copy)(self.encoder.prepare(obs))
+            z: Tensor = encoder.head(self._trunk(encoder, self.encoder.prepare(obs)))
         return z
+
+    def _trunk(self, encoder: Any, x: Tensor) -> Tensor:
+        """Return the features [B, F] of an encoder's trunk, with products in the type of this batch."""
+        if self._dtype is None:  # Autocast of the caller, if there is one, stays as it was set.
+            features: Tensor = encoder.trunk(x)
+            return features
+        with torch.autocast(x.device.type, self._dtype):
+            features = encoder.trunk(x)
+        return features
 
     def _encoder(self, copy: Copy) -> Any:
         if copy == "online":

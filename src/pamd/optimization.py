@@ -29,11 +29,9 @@ def optimizer_step(losses: Sequence[Loss], optimizers: Sequence[torch.optim.Opti
     for parameter in parameters.values():
         parameter.grad = None
     total = functools.reduce(torch.add, [loss.value for loss in losses])
-    # Autocast is for forward passes. A backward pass uses the types of its forward pass.
-    with torch.autocast(total.device.type, enabled=False):
-        total.backward(inputs=list(parameters.values()))
-        for optimizer in optimizers:
-            optimizer.step()
+    total.backward(inputs=list(parameters.values()))
+    for optimizer in optimizers:
+        optimizer.step()
 
 
 def load_optimizer(optimizer: torch.optim.Optimizer, tensors: Mapping[str, Tensor]) -> None:

@@ -12,6 +12,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
+from torch.utils._python_dispatch import TorchDispatchMode
 
 import pamd
 from pamd.distances.base import DISTANCES, Distance, NoOptions, Properties
@@ -263,6 +264,28 @@ def test_autocast(name: str, device: str) -> None:
     assert encoder.weight.grad.isfinite().all()
     exact = d(encoder(obs), encoder(obs.flip(0)))
     torch.testing.assert_close(measured.value.float(), exact, rtol=0.1, atol=0.1)
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_roots_traces_and_penalties_are_float32_inside_autocast(name: str, dtype: torch.dtype) -> None:
+    d = make(name)
+    penalized = d.measure(draw(0, 7).float(), draw(1, 7).float()).penalty != 0
+    roots: list[torch.dtype] = []
+
+    class Watch(TorchDispatchMode):
+        def __torch_dispatch__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+            if str(function).startswith(("aten.sqrt", "aten.rsqrt")):
+                roots.append(args[0].dtype)
+            return function(*args, **(kwargs or {}))
+
+    with torch.autocast("cpu", torch.bfloat16), Watch():
+        value, penalty, _ = d.measure(draw(0, 7).to(dtype), draw(1, 7).to(dtype))
+    if dtype == torch.float32 and name != "mlp":  # a network's plain output; the loss converts it
+        assert value.dtype == torch.float32
+    assert set(roots) == {torch.float32} if isinstance(d, QuadraticForm) else set(roots) <= {torch.float32}
+    if penalized:
+        assert penalty.dtype == torch.float32
 
 
 @pytest.mark.parametrize("name", NAMES)

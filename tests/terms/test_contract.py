@@ -50,6 +50,15 @@ def test_the_loss_is_one_finite_number_that_trains_the_encoder_and_the_terms_own
 
 
 @pytest.mark.parametrize("name", TERMS.names())
+def test_the_loss_is_float32_inside_autocast(name: str) -> None:
+    rep = make(name)
+    with torch.autocast("cpu", torch.bfloat16):
+        latents = rep.batch_latents(*transitions(), generator=torch.Generator().manual_seed(0))
+        loss = rep.losses_of(latents, [name])[name].value
+    assert latents.z.dtype == loss.dtype == torch.float32
+
+
+@pytest.mark.parametrize("name", TERMS.names())
 def test_it_reads_only_the_copies_that_it_names(name: str) -> None:
     rep = make(name)
     cls, options = TERMS.get(name), rep.method.term(name)

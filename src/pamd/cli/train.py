@@ -65,6 +65,8 @@ def train(
     choose_egl_device(egl_device)
     made = build_config("train", task, options, config, set_, runtime, trust)
     with Display() as display:
+        if options.precision == "auto":
+            display.say(f"precision: {made.precision} (auto)")
         path = train_run(prepare_clips(made, display.say), runs, display)
         display.say(f"next: `pamd eval {path}{trust_flag(made.env)}` or `pamd report {runs}`")
     sys.stdout.write(f"{path}\n")

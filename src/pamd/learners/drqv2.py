@@ -13,6 +13,7 @@ from pamd.learners.base import LEARNERS, AugmentationPart, Learner, LearnerConfi
 from pamd.learners.networks import Critic, PolicyNetwork, bootstrapped, critic_loss
 from pamd.methods import LatentSpace
 from pamd.optimization import adam, ema_update, optimizer_step, target_copy
+from pamd.precision import project
 from pamd.representation import LatentEncoder
 from pamd.rng import normal_like
 from pamd.schema import Count, Fraction, NonNegative, Positive, record
@@ -95,7 +96,8 @@ class DrqV2(Learner[DrqV2Config]):
         with torch.no_grad():
             features = latents.features(latents.return_of)
             action = self._smoothed(features, step, generator)
-            value = self.target_critic.min_q(self.target_head(features), action)
+            head, space = self.target_head
+            value = self.target_critic.min_q(space(project(head, features)), action)
             target = bootstrapped(batch, value, self.config.gamma)
         return critic_loss(self.critic, latents.z, batch.action, target)
 

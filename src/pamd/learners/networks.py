@@ -11,6 +11,7 @@ from torch.nn import functional as F
 
 from pamd.initialization import initialize
 from pamd.methods import LatentSpace
+from pamd.precision import project
 from pamd.representation.encoder import Normalize
 from pamd.rng import normal_like
 from pamd.types import Batch, Loss
@@ -55,7 +56,7 @@ class PolicyNetwork(nn.Module):
 
     def forward(self, features: Tensor) -> Tensor:
         """Compute the outputs: [B, F] -> [B, outputs]."""
-        output: Tensor = self.trunk(self.normalize(self.head(features)))
+        output: Tensor = self.trunk(self.normalize(project(self.head, features)))
         return output
 
 

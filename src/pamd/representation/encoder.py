@@ -13,6 +13,7 @@ from torch.nn import functional as F
 from pamd.encoders import Encoder
 from pamd.errors import ConfigError, DtypeError, ShapeError
 from pamd.methods import LatentSpace, Method
+from pamd.precision import at_least, project
 
 SMALLEST = 1.0
 """The smallest radius computed from rewards. Latents must be able to differ even if all rewards so far are equal."""
@@ -177,8 +178,11 @@ class LatentEncoder(nn.Module):
             ) from error
 
     def head(self, features: Tensor) -> Tensor:
-        """Return the latents z [B, d] of features [B, F]."""
-        projected: Tensor = self.network.head(features) if self._splits else features
+        """Return the latents z [B, d] of features [B, F], in the type of the weights even inside autocast.
+
+        Distances of close latents are lost in bfloat16, whose numbers have eight bits.
+        """
+        projected: Tensor = project(self.network.head, features) if self._splits else features
         if not isinstance(projected, Tensor):
             raise DtypeError(
                 f"the encoder must return one tensor [B, {self.latent_dim}], got a {type(projected).__name__}; wrap it"
@@ -186,6 +190,8 @@ class LatentEncoder(nn.Module):
             )
         if projected.ndim != 2 or projected.shape[1] != self.latent_dim:
             raise ShapeError(f"the encoder must give [B, {self.latent_dim}], got {list(projected.shape)}")
+        if not self._splits:
+            projected = at_least(next(self.network.parameters(), projected).dtype, projected)
         return projected if self.normalized else self.space(projected)
 
     def head_modules(self) -> nn.Sequential:

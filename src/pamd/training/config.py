@@ -9,7 +9,7 @@ from dataclasses import field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from pamd.agent import AgentConfig, EncoderPart, Precision, Schedule
+from pamd.agent import AgentConfig, EncoderPart, Schedule
 from pamd.envs import (
     DistractorConfig,
     EnvConfig,
@@ -23,6 +23,7 @@ from pamd.envs import (
 from pamd.errors import ConfigError
 from pamd.learners import LearnerPart
 from pamd.methods import Method
+from pamd.precision import Precision
 from pamd.replay import ReplayConfig
 from pamd.runs import identity
 from pamd.runs.directory import read_config_tree
@@ -72,7 +73,7 @@ class TrainConfig:
     isolate_metric: bool = False
     """Train a second encoder with the metric loss only. The agent itself learns without the metric."""
     precision: Precision = "float32"
-    """The precision of forward passes in updates. bfloat16 is faster with hardware support: most GPUs, few CPUs."""
+    """The type of the encoder's products in updates. bfloat16 is faster if the device has it, and slower if not."""
     scale: str = "paper"
     """The scale that the sizes were taken from."""
     seed: Index = 0

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from pamd import atomic_io
 from pamd.errors import CheckpointError, ConfigError, PamdError, ResourceError, RunError, RunInterrupted
+from pamd.precision import has_bfloat16
 from pamd.replay import Replay
 from pamd.replay.layout import StorageName
 from pamd.runs import RunDirectory
@@ -187,11 +188,31 @@ def _begin_or_restore(session: Session, observer: Observer) -> None:
                 f"threads: the run used {threads} and continues with {session.threads}, which rounds sums differently:"
                 f" results will differ from those of an uninterrupted run; --threads {threads} keeps them equal"
             )
+        _say_precision(session, observer, found.state.get("bfloat16"))  # Earlier versions did not store it.
         return
     if saved:
         raise CheckpointError(
             f"{session.run.checkpoints} has no complete checkpoint; delete the run directory to start again"
         )
     session.begin()
+    _say_precision(session, observer)
     if notice := session.storage_notice():
         observer.say(notice)
+
+
+def _say_precision(session: Session, observer: Observer, before: bool | None = None) -> None:
+    """Say if a bfloat16 run is slow here, or rounds differently than on the device `before` the interruption."""
+    fast = has_bfloat16(session.device)
+    if session.config.precision == "float32":
+        return
+    if not fast:
+        observer.say(
+            f"precision: this device ({session.device.type}) has no bfloat16 arithmetic, so an update takes several"
+            " times as long as in float32"
+        )
+    if before is not None and before != fast:
+        observer.say(
+            f"precision: the run used a device with{'' if before else 'out'} bfloat16 arithmetic and continues"
+            f" with{'' if fast else 'out'} it, which rounds differently: results will differ from those of an"
+            " uninterrupted run"
+        )

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from pamd.agent import Agent
 from pamd.envs import build_env
 from pamd.errors import CheckpointError, ConfigError, ReplayError, ResourceError, RunError, TaskFailedError
+from pamd.precision import has_bfloat16
 from pamd.replay import Forecast, Replay, ReplayConfig, check_resources, forecast
 from pamd.replay.layout import StorageName
 from pamd.runs import Budget, RunDirectory
@@ -137,6 +138,7 @@ class Session:
             "logs": self.logs.state(),
             "replay": self.replay.sync(),
             "threads": self.threads,
+            "bfloat16": has_bfloat16(self.device),
             "config": tree_identity(to_tree(self.config)),
             "versions": self.versions,
             "observation_shape": list(self.agent.observation_shape),
