@@ -16,8 +16,8 @@ from pamd.methods.pipelines import COLUMNS, family
 from pamd.table import NONE
 
 DOCS = Path(__file__).parents[1] / "docs"
-SHOWN = ("latent space", "comparator", "target", "model", "reward head")
-WIDTHS = (1.5, 1.4, 3.1, 1.6, 2.7)
+SHOWN = ("latent space", "comparator", "target", "model", "reward head", "other losses")
+WIDTHS = (1.5, 1.4, 3.1, 1.6, 2.7, 1.6)
 GAP, LEFT, ROW = 0.14, 2.0, 0.52
 SHADES = plt.get_cmap("Pastel1").colors + plt.get_cmap("Pastel2").colors  # type: ignore[attr-defined]
 

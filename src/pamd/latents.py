@@ -56,7 +56,8 @@ class BatchLatents:
         generator: the generator for noise and pairs.
         inputs: inputs that no encoder computes ("value", "policy_action", "not_done", ...), by name; None if not given.
         known: latents [B, d] that are already computed, by observation and copy.
-        source: the input of a copy of the encoder, by observation and copy. By default, the batch's observations.
+        source: the input of a copy of the encoder, by copy and observations, which are a name or a tensor [B, ...]. By
+            default, the batch's observations.
         dtype: the type of the products in trunks, e.g. torch.bfloat16. By default, that of the weights.
     """
 
@@ -70,7 +71,7 @@ class BatchLatents:
         generator: torch.Generator | None = None,
         inputs: Callable[[str], Tensor | None] | None = None,
         known: Mapping[tuple[Observation, Copy], Tensor] | None = None,
-        source: Callable[[Observation, Copy], Tensor] | None = None,
+        source: Callable[[Observation | Tensor, Copy], Tensor] | None = None,
         dtype: torch.dtype | None = None,
     ) -> None:
         self.batch, self.encoder, self.copies, self.terms = batch, encoder, copies, _Terms(terms)
@@ -138,11 +139,21 @@ class BatchLatents:
         z: Tensor = self._stored[key]
         return z
 
-    def _encoded(self, obs: Tensor, copy: Copy) -> Tensor:
-        """Return the latents [B, d] of other observations [B, ...], without gradient."""
+    def augmented(self, augment: Callable[[Tensor, torch.Generator | None], Tensor], copy: Copy = "online") -> Tensor:
+        """Return the latents [B, d] of a new augmentation of the states. Those of the online encoder have a gradient.
+
+        If an agent has already augmented the batch, it is the original observations that are augmented here.
+        """
+        batch = self.batch
+        obs = augment(batch.obs if batch.original_obs is None else batch.original_obs, self.generator)
+        return self._encoded(obs, copy, gradient=copy == "online")
+
+    def _encoded(self, obs: Tensor, copy: Copy, *, gradient: bool = False) -> Tensor:
+        """Return the latents [B, d] of other observations [B, ...]. They are not stored."""
         encoder = self._encoder(copy)
-        with torch.no_grad():
-            z: Tensor = encoder.head(self._trunk(encoder, self.encoder.prepare(obs)))
+        with torch.set_grad_enabled(gradient and torch.is_grad_enabled()):
+            source = self.encoder.prepare(obs) if self._source is None else self._source(obs, copy)
+            z: Tensor = encoder.head(self._trunk(encoder, source))
         return z
 
     def _trunk(self, encoder: Any, x: Tensor) -> Tensor:

@@ -7,8 +7,8 @@ coordinates.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
-from typing import NamedTuple
+from dataclasses import dataclass, fields, replace
+from typing import Any, NamedTuple, TypeVar
 
 import torch
 from torch import Tensor
@@ -72,6 +72,9 @@ class Window:
         return self.sequence[torch.arange(len(self.length), device=self.length.device), self.length - 1]
 
 
+_Sampled = TypeVar("_Sampled", "Batch", NStep, Window)
+
+
 @explained
 @dataclass(frozen=True)
 class Batch:
@@ -119,9 +122,7 @@ class Batch:
         """
         if self.obs.device == device:
             return self
-        n_step = None if self.n_step is None else NStep(**_moved(self.n_step, device, non_blocking))
-        window = None if self.window is None else Window(**_moved(self.window, device, non_blocking))
-        return Batch(**_moved(self, device, non_blocking), n_step=n_step, window=window)
+        return _moved(self, device, non_blocking)
 
     def _check_action(self) -> None:
         shape = list(self.action.shape)
@@ -133,11 +134,15 @@ class Batch:
             raise DtypeError(f"Batch.action of shape {shape} must be float32, got {self.action.dtype}")
 
 
-def _moved(record: Batch | NStep | Window, device: torch.device, non_blocking: bool) -> dict[str, Tensor]:
-    values = {item.name: getattr(record, item.name) for item in fields(record)}
-    return {
-        name: value.to(device, non_blocking=non_blocking) for name, value in values.items() if isinstance(value, Tensor)
-    }
+def _moved(record: _Sampled, device: torch.device, non_blocking: bool) -> _Sampled:
+    moved: dict[str, Any] = {}
+    for item in fields(record):
+        value = getattr(record, item.name)
+        if isinstance(value, Tensor):
+            moved[item.name] = value.to(device, non_blocking=non_blocking)
+        elif value is not None:
+            moved[item.name] = _moved(value, device, non_blocking)
+    return replace(record, **moved)
 
 
 def _check_shapes(owner: str, record: object, **expected_shapes: tuple[int, ...]) -> None:

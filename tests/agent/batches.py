@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import dataclasses
 from typing import Any
 
 import torch
+from tests.terms.windows import window_for
 
 from pamd.agent import Agent, AgentConfig, EncoderPart
 from pamd.learners import LearnerPart
@@ -34,6 +36,13 @@ def make_batch(seed: int = 0, actions: int = 2, size: int = BATCH) -> Batch:
     action = torch.rand(size, actions, generator=generator) * 2 - 1
     reward = torch.rand(size, generator=generator)
     return Batch(obs, action, reward, next_obs, torch.ones(size))
+
+
+def with_windows(batch: Batch, agent: Agent) -> Batch:
+    """The batch with the windows that the agent's method reads."""
+    draw = torch.Generator().manual_seed(1)
+    window = window_for(agent.config.method, batch.action, batch.reward, batch.next_obs, draw)
+    return dataclasses.replace(batch, window=window)
 
 
 def make_config(

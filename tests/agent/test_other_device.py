@@ -9,12 +9,13 @@ import pytest
 import torch
 from tests.agent.batches import OBSERVATION, make_batch, make_config
 from tests.agent.other_device import DEVICE, DeviceGenerator, Watch, pretend, watched
+from tests.terms.windows import window_for
 
 from pamd import methods
 from pamd.agent import Agent
-from pamd.methods import OperatorPart
+from pamd.methods import Method, OperatorPart
 from pamd.rng import normal_like, one_of
-from pamd.types import Batch, NStep, Window
+from pamd.types import Batch, NStep
 
 PIPELINES = [name for name in methods.names() if "+" not in name]
 DISTANCES = [name for name in methods.names() if name.startswith(("dbc-det+", "simsr+pamd"))]
@@ -26,18 +27,15 @@ def _pretend(monkeypatch: pytest.MonkeyPatch) -> None:
     pretend(monkeypatch)
 
 
-def batch_on_device(window: int = 0) -> Batch:
+def batch_on_device(method: Method) -> Batch:
     batch = make_batch(size=4)
-    size = len(batch)
     n_step = NStep(batch.reward, batch.next_obs, batch.reward)
-    steps = Window(torch.ones(size, window), torch.ones(size, dtype=torch.int64), batch.obs, batch.not_done)
-    full = Batch(
-        batch.obs, batch.action, batch.reward, batch.next_obs, batch.not_done, n_step, steps if window else None
-    )
+    steps = window_for(method, batch.action, batch.reward, batch.next_obs, torch.Generator().manual_seed(0))
+    full = Batch(batch.obs, batch.action, batch.reward, batch.next_obs, batch.not_done, n_step, steps)
     return full.to(DEVICE)
 
 
-def update(name: str, window: int = 0, **fields: Any) -> Watch:
+def update(name: str, **fields: Any) -> Watch:
     options = fields.pop("options", {})
     options = {"actor_every": 1, **options} if fields.get("learner", "sac") == "sac" else options
     agent = Agent(
@@ -47,7 +45,7 @@ def update(name: str, window: int = 0, **fields: Any) -> Watch:
         seed=0,
         device=DEVICE,
     )
-    batch = batch_on_device(window)
+    batch = batch_on_device(agent.config.method)
     with watched():
         agent.update(batch)  # The first update builds indices on the host, which are kept on the device.
     with watched() as watch:
@@ -88,10 +86,14 @@ def test_so_do_learners_and_options(fields: dict[str, Any]) -> None:
     assert not update("simsr+pamd", **fields).problems
 
 
+@pytest.mark.parametrize("name", ["curl", "taco", "mrq", "spr"])
+def test_so_do_windows_of_an_agent_that_augments(name: str) -> None:
+    assert not update(name, learner="drqv2").problems
+
+
 @pytest.mark.parametrize("operator", ["value", "advantage", "psm", "n-step", "kernel", "state-action"])
 def test_so_do_operators(operator: str) -> None:
-    window = 3 if operator == "n-step" else 0
-    assert not update("dbc-det+pamd", metric={"operator": OperatorPart(operator)}, window=window).problems
+    assert not update("dbc-det+pamd", metric={"operator": OperatorPart(operator)}).problems
 
 
 def test_acting_reads_the_action_and_nothing_else() -> None:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from tests.agent.batches import OBSERVATION, make_agent, make_batch, two_members
+from tests.agent.batches import OBSERVATION, make_agent, make_batch, two_members, with_windows
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
@@ -45,7 +45,7 @@ class Watch(TorchDispatchMode):
 def check_update(agent: Agent) -> None:
     """Make two updates, so that the actor learns, too."""
     with Watch() as watch:
-        metrics = [agent.update(make_batch(i)) for i in range(2)]
+        metrics = [agent.update(with_windows(make_batch(i), agent)) for i in range(2)]
     names = {name for name, _ in watch.seen}
     assert names <= PRODUCTS | BETWEEN | VIEWS, names - PRODUCTS - BETWEEN - VIEWS
     assert {"aten.convolution", "aten.addmm"} <= names

@@ -80,6 +80,38 @@ def test_random_shift_reads_a_view_of_shared_frames() -> None:
     assert torch.equal(augment(view, seeded()), augment(view.clone(), seeded()))
 
 
+@pytest.mark.parametrize(("width", "pixels"), [(84, 4), (32, 1), (64, 3), (7, 1)])
+def test_jitter_shifts_images_by_a_fraction_of_their_width(width: int, pixels: int) -> None:
+    obs = images(width=width)
+    expected = augmentation("random-shift", pixels=pixels)(obs, seeded())
+    assert torch.equal(augmentation("jitter")(obs, seeded()), expected)
+    floats = augmentation("jitter")(obs.double() / 255, seeded())
+    assert torch.equal(floats, expected.double() / 255)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16])
+def test_jitter_adds_noise_to_vectors(dtype: torch.dtype) -> None:
+    obs = torch.zeros(50_000, 2, dtype=dtype)
+    noisy = augmentation("jitter", noise=0.3)(obs, seeded())
+    assert noisy.dtype == dtype
+    assert float(noisy.double().std()) == pytest.approx(0.3, rel=0.02)
+    assert float(noisy.double().mean()) == pytest.approx(0, abs=0.01)
+    with pytest.raises(
+        DtypeError, match=r"'jitter' requires images .* or floating-point observations, got torch.uint8"
+    ):
+        augmentation("jitter")(torch.zeros(4, 17, dtype=torch.uint8), seeded())
+
+
+@pytest.mark.parametrize("obs", [images(), torch.zeros(4, 17)], ids=["images", "vectors"])
+def test_without_a_generator_torchs_own_draws(obs: Tensor) -> None:
+    drawn = []
+    for seed in (3, 3, 4):
+        torch.manual_seed(seed)
+        drawn.append(augmentation("jitter")(obs, None))
+    assert torch.equal(drawn[0], drawn[1])
+    assert not torch.equal(drawn[0], drawn[2])
+
+
 def test_every_shift_occurs() -> None:
     obs = torch.arange(25, dtype=torch.uint8).view(1, 1, 5, 5).expand(400, 1, 5, 5)
     centers = augmentation("random-shift", pixels=2)(obs, seeded())[:, 0, 2, 2]

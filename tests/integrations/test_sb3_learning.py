@@ -52,6 +52,16 @@ def test_with_a_weight_the_critics_encoder_learns_otherwise(name: str) -> None:
     assert any(not torch.equal(theirs[key], own[key]) for key in own if key.startswith(shaped))
 
 
+@pytest.mark.parametrize("policy", ["CnnPolicy", "LatentPolicy"])
+@pytest.mark.parametrize("name", ["SAC", "DQN"])
+def test_curl_contrasts_the_critics_latents_with_augmented_ones_of_the_target_network(name: str, policy: str) -> None:
+    model = make(name, policy, method=pamd.method("curl", latent_dim=6))
+    assert model.metric.representation.method.term("curl").query == "given"
+    model.learn(12)
+    assert 0 < model.logger.name_to_value["metric/curl_loss"] < 20
+    assert int(model.metric.representation.updates) == 4
+
+
 def stepped_gradients(model: Any) -> list[torch.Tensor]:
     """The gradients of the critic's extractor that one more update steps along."""
     found: list[torch.Tensor] = []

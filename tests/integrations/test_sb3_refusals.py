@@ -75,7 +75,15 @@ def test_actions_that_are_neither_box_nor_discrete() -> None:
         with_metric(PPO, METHOD)("LatentPolicy", env)
 
 
+@pytest.mark.parametrize("name", ["taco", "mrq", "spr"])
+def test_methods_that_read_windows(name: str) -> None:
+    with pytest.raises(ConfigError, match=f"term '{name}' of method '{name}' reads windows of . steps.*such as 'curl'"):
+        make("SAC", method=pamd.method(name, latent_dim=6))
+
+
 def test_ppo_without_a_target_network_or_with_another_buffer() -> None:
+    with pytest.raises(ConfigError, match="PPO has no target network, and method 'curl' reads a target copy"):
+        make("PPO", method=pamd.method("curl", latent_dim=6))
     with pytest.raises(ConfigError, match="PPO has no target network, and method 'mico' reads a target copy"):
         make("PPO", method=pamd.method("mico", latent_dim=6))
     with pytest.raises(ConfigError, match="PPO has no target network"):

@@ -180,7 +180,7 @@ def test_the_state_is_saved_and_loaded_with_every_optimizer() -> None:
         assert torch.equal(found, expected), name
 
 
-@pytest.mark.parametrize("name", ["mico+pamd", "dbc", "dbc-det", "deepmdp", "rap"])
+@pytest.mark.parametrize("name", ["mico+pamd", "dbc", "dbc-det", "deepmdp", "rap", "curl"])
 def test_other_methods(name: str) -> None:
     rep = make_rep(pamd.method(name, latent_dim=D))
     stats = update(wrap(make_dqn(rep), rep), discrete=True)
@@ -201,6 +201,8 @@ def test_wrong_inputs_are_named_before_training() -> None:
         wrap(make_dqn(rep), make_rep(pamd.method("none", latent_dim=D)))
     with pytest.raises(ConfigError, match="operator 'value' reads value"):
         wrap(make_dqn(rep), make_rep(override(pamd.method("mico", latent_dim=D), ["operator.name=value"])))
+    with pytest.raises(ConfigError, match="term 'mrq' of method 'mrq' reads windows of 5 steps"):
+        wrap(make_dqn(rep), make_rep(pamd.method("mrq", latent_dim=D)))
     with pytest.raises(ConfigError, match=r"requires a pamd.Representation, got Linear"):
         wrap(make_dqn(rep), nn.Linear(2, 2))  # type: ignore[arg-type]
     with pytest.raises(ConfigError, match=r"DQN does not train the representation's encoder.*LatentNet"):

@@ -142,7 +142,7 @@ def test_beside_sac_the_critic_and_the_metric_train_the_encoder_and_the_actor_do
     assert all(p.grad is not None for p in sac.actor_network_params.parameters())
 
 
-@pytest.mark.parametrize("name", ["mico+pamd", "dbc", "dbc-det", "deepmdp", "zp", "rap", "dbc-normed"])
+@pytest.mark.parametrize("name", ["mico+pamd", "dbc", "dbc-det", "deepmdp", "zp", "rap", "dbc-normed", "curl"])
 def test_every_method_and_its_terms(name: str) -> None:
     rep = make(pamd.method(name, latent_dim=D))
     metric, batch = MetricLoss(rep, generator=torch.Generator().manual_seed(3)), transitions(discrete=True)
@@ -155,7 +155,7 @@ def test_every_method_and_its_terms(name: str) -> None:
         not_done=1 - batch["next", "terminated"].float(),
         generator=torch.Generator().manual_seed(3),
     )
-    for term in ("metric", "transition", "reward"):
+    for term in {"metric", "transition", "reward", *rep.terms}:
         expected = other[term].value if term in other else torch.zeros(())
         torch.testing.assert_close(found[f"loss_{term}"], expected)
     assert not any(found[key].requires_grad for key in set(found.keys()) if not key.startswith("loss_"))
@@ -251,6 +251,8 @@ def test_wrong_inputs_are_named_before_anything_is_computed() -> None:
         MetricLoss(make(pamd.method("none", latent_dim=D)))
     with pytest.raises(ConfigError, match="operator 'value' reads value, which a batch of single transitions"):
         MetricLoss(make(override(pamd.method("mico", latent_dim=D), ["metric.operator.name=value"])))
+    with pytest.raises(ConfigError, match="term 'taco' of method 'taco' reads windows of 3 steps, which a batch of"):
+        MetricLoss(make(pamd.method("taco", latent_dim=D)))
     with pytest.raises(ConfigError, match="the representation's encoder has no trainable parameters"):
         MetricLoss(make(pamd.method("simsr", transition={"members": 2}, latent_dim=D), nn.Identity()))
     metric, batch = MetricLoss(make()), transitions()

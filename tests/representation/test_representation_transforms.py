@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 import torch
 from tests.agent.batches import two_members
+from tests.terms.windows import inputs_for
 from torch import Tensor, func, nn
 
 import pamd
@@ -20,7 +21,9 @@ from pamd.representation import Losses
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning")
 
 D = 6
-NAMES = ["zp", "deepmdp", "dbc", "dbc-det", "dbc-normed", "mico", "simsr", "rap", "simsr+pamd", "mico+pamd"]
+WINDOWED = ["taco", "mrq", "spr"]
+NAMES = ["zp", "deepmdp", "dbc", "dbc-det", "dbc-normed", "mico", "simsr", "rap", "simsr+pamd", "mico+pamd", "curl"]
+NAMES += WINDOWED
 UNDER_FUNC = [name for name in NAMES if name != "dbc-normed"]
 # MICo's angle has a kink where a state meets itself, so there is no second derivative.
 TWICE = [name for name in NAMES if name not in ("mico", "rap")]
@@ -38,14 +41,22 @@ def transitions() -> tuple[Tensor, ...]:
     return obs, torch.rand(8, 3, generator=draw), torch.rand(8, generator=draw), next_obs
 
 
+def inputs(rep: pamd.Representation, batch: Sequence[Tensor]) -> dict[str, Any]:
+    """The windows, if the method reads some."""
+    if not rep.method.window:
+        return {}
+    return {"inputs": inputs_for(rep.method, *batch[1:], torch.Generator().manual_seed(2))}
+
+
 def total(rep: Any) -> Tensor:
-    return rep(*transitions(), generator=torch.Generator().manual_seed(1)).total
+    batch, draw = transitions(), torch.Generator().manual_seed(1)
+    return rep(*batch, generator=draw, **inputs(getattr(rep, "_orig_mod", rep), batch)).total
 
 
-def seeded_total(losses: Callable[..., Any], batch: Sequence[Tensor]) -> Tensor:
+def seeded_total(losses: Callable[..., Any], batch: Sequence[Tensor], **options: Any) -> Tensor:
     """The total loss with draws from torch's global generator, which torch.compile can trace."""
     torch.manual_seed(1)
-    return losses(*batch).total
+    return losses(*batch, **options).total
 
 
 def learned(rep: pamd.Representation) -> dict[str, nn.Parameter]:
@@ -62,7 +73,7 @@ def functional(rep: pamd.Representation) -> Callable[[dict[str, Any]], Tensor]:
     """The total loss as a function of the weights, with the same draws each time."""
 
     def loss(weights: dict[str, Any]) -> Tensor:
-        options = {"generator": torch.Generator().manual_seed(1)}
+        options = {"generator": torch.Generator().manual_seed(1), **inputs(rep, transitions())}
         return func.functional_call(rep, weights, transitions(), options).total
 
     return loss
@@ -88,9 +99,9 @@ def test_autocast(name: str) -> None:
     rep = make(name)
     exact = total(rep).detach()
     with torch.autocast("cpu", dtype=torch.bfloat16):
-        obs, action, reward, next_obs = transitions()
-        losses = rep(obs, action, reward, next_obs, generator=torch.Generator().manual_seed(1))
-        assert rep.encode(obs).dtype == torch.float32
+        batch, draw = transitions(), torch.Generator().manual_seed(1)
+        losses = rep(*batch, generator=draw, **inputs(rep, batch))
+        assert rep.encode(batch[0]).dtype == torch.float32
     assert {loss.value.dtype for loss in losses.values()} == {torch.float32}
     rough = losses.total
     rough.backward()
@@ -123,7 +134,7 @@ def test_second_derivatives_commute(name: str) -> None:
     weights, draw = learned(rep), torch.Generator().manual_seed(3)
     batch = tuple(part.double() for part in transitions())
     u, v = ([torch.randn(p.shape, generator=draw).double() for p in weights.values()] for _ in range(2))
-    loss = rep(*batch, generator=torch.Generator().manual_seed(1)).total
+    loss = rep(*batch, generator=torch.Generator().manual_seed(1), **inputs(rep, batch)).total
     slopes = gradients(loss, weights, create_graph=True)
 
     def product(left: list[Tensor], right: list[Tensor]) -> Tensor:
@@ -153,7 +164,8 @@ def test_the_losses_are_one_graph_for_any_batch(name: str) -> None:
     compiled = torch.compile(rep.losses, fullgraph=True, backend="eager")
     for size in (8, 6):
         batch = [part[:size] for part in transitions()]
-        found, expected = seeded_total(compiled, batch), seeded_total(rep.losses, batch)
+        given = inputs(rep, batch)
+        found, expected = seeded_total(compiled, batch, **given), seeded_total(rep.losses, batch, **given)
         torch.testing.assert_close(found, expected)
         torch.testing.assert_close(gradients(found, weights), gradients(expected, weights))
 

@@ -49,6 +49,8 @@ def only(root: Path) -> Path:
         ("mmap", "mico"),
         pytest.param("memory", "mico", marks=pytest.mark.slow),
         pytest.param("mmap", "simsr+pamd", marks=pytest.mark.slow),
+        pytest.param("memory", "taco", marks=pytest.mark.slow),
+        pytest.param("mmap", "mrq", marks=pytest.mark.slow),
     ],
 )
 def test_killed_at_arbitrary_moments(tmp_path: Path, storage: str, method: str) -> None:

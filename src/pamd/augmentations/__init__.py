@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from pamd.augmentations.base import AUGMENTATIONS, Augmentation
+from pamd.augmentations.base import AUGMENTATIONS, Augmentation, AugmentationPart
 from pamd.schema import build
 
-__all__ = ["AUGMENTATIONS", "Augmentation", "augmentation"]
+__all__ = ["AUGMENTATIONS", "Augmentation", "AugmentationPart", "augmentation"]
 
 
 def augmentation(name: str, **options: Any) -> Augmentation[Any]:

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from pamd.registry import Registry
-from pamd.schema import record
+from pamd.schema import Part, record
 
 _ConfigT = TypeVar("_ConfigT")
 
@@ -23,11 +23,21 @@ class Augmentation(ABC, Generic[_ConfigT]):
         self.config = config
 
     @abstractmethod
-    def __call__(self, obs: Tensor, generator: torch.Generator) -> Tensor:
-        """Augment obs [B, ...]. The shape and dtype stay the same. All randomness comes from `generator`."""
+    def __call__(self, obs: Tensor, generator: torch.Generator | None) -> Tensor:
+        """Augment obs [B, ...]. The shape and dtype stay the same.
+
+        All randomness comes from `generator`; None is torch's global one.
+        """
 
 
 AUGMENTATIONS: Registry[type[Augmentation[Any]]] = Registry("augmentation", "pamd.augmentations", with_config=True)
+
+
+@record
+class AugmentationPart(Part):
+    """A registered augmentation with its options."""
+
+    registry: ClassVar[Registry[Any]] = AUGMENTATIONS
 
 
 @record
@@ -41,6 +51,6 @@ class NoAugmentation(Augmentation[NoAugmentationConfig]):
 
     Config = NoAugmentationConfig
 
-    def __call__(self, obs: Tensor, generator: torch.Generator) -> Tensor:
+    def __call__(self, obs: Tensor, generator: torch.Generator | None) -> Tensor:
         """Return `obs` [B, ...] unchanged."""
         return obs

@@ -6,10 +6,10 @@ import importlib.metadata
 import re
 
 from pamd.errors import ConfigError, install_command
-from pamd.methods import DEFAULT_METHOD
+from pamd.methods import DEFAULT_METHOD, Method
 from pamd.representation import Representation
 
-__all__ = ["check_representation", "require_library"]
+__all__ = ["check_representation", "check_single_transitions", "require_library"]
 
 
 def require_library(integration: str, distribution: str, oldest: tuple[int, int], extra: str) -> None:
@@ -23,6 +23,23 @@ def require_library(integration: str, distribution: str, oldest: tuple[int, int]
         raise ConfigError(f"{wanted}, got {found}: {install_command(extra)}")
 
 
+def check_single_transitions(who: str, method: Method) -> None:
+    """Raise ConfigError unless the losses of `method` work on single transitions."""
+    absent = sorted(method.operator_needs & {"value", "action_value", "policy_action", "z_window"})
+    if absent and method.operator is not None:
+        raise ConfigError(
+            f"{who}: operator {method.operator.name!r} reads {', '.join(absent)}, which a batch of single transitions"
+            " does not hold; use a method with operator 'independent', or train with pamd.Agent"
+        )
+    for part in method.terms:
+        if steps := part.cls.window(part.options):
+            raise ConfigError(
+                f"{who}: term {part.name!r} of method {method.name!r} reads windows of {steps} steps, which a batch of"
+                f" single transitions does not hold; use a method such as 'curl' or {DEFAULT_METHOD!r}, or train with"
+                " pamd.Agent"
+            )
+
+
 def check_representation(who: str, representation: Representation) -> None:
     """Raise ConfigError unless `representation` has losses that work on single transitions."""
     if not isinstance(representation, Representation):
@@ -30,11 +47,6 @@ def check_representation(who: str, representation: Representation) -> None:
     method = representation.method
     if not method.terms:
         raise ConfigError(f"{who}: method {method.name!r} has no loss to add; use a method such as {DEFAULT_METHOD!r}")
-    absent = sorted(method.operator_needs & {"value", "action_value", "policy_action", "z_window"})
-    if absent and method.operator is not None:
-        raise ConfigError(
-            f"{who}: operator {method.operator.name!r} reads {', '.join(absent)}, which a batch of single transitions"
-            " does not hold; use a method with operator 'independent', or train with pamd.Agent"
-        )
+    check_single_transitions(who, method)
     if not any(p.requires_grad for p in representation.encoder.parameters()):
         raise ConfigError(f"{who}: the representation's encoder has no trainable parameters")

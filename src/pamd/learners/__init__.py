@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
-from pamd.learners.base import LEARNERS, AugmentationPart, Learner, LearnerConfig, LearnerPart, Step
+from pamd.augmentations import AugmentationPart
+from pamd.learners.base import LEARNERS, Learner, LearnerConfig, LearnerPart, Step
 
 __all__ = ["LEARNERS", "AugmentationPart", "Learner", "LearnerConfig", "LearnerPart", "Step"]

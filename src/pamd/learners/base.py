@@ -10,20 +10,13 @@ from typing import Any, ClassVar, Generic, NamedTuple, TypeVar
 import torch
 from torch import Tensor, nn
 
-from pamd.augmentations import AUGMENTATIONS
+from pamd.augmentations import AugmentationPart
 from pamd.latents import BatchLatents
 from pamd.methods import LatentSpace
 from pamd.registry import Registry
 from pamd.representation import LatentEncoder
 from pamd.schema import Count, Discount, Part, Positive, record
 from pamd.types import Batch, Loss
-
-
-@record
-class AugmentationPart(Part):
-    """A registered augmentation with its options."""
-
-    registry: ClassVar[Registry[Any]] = AUGMENTATIONS
 
 
 def _no_augmentation() -> AugmentationPart:

@@ -8,8 +8,9 @@ from dataclasses import field
 import torch
 from torch import Tensor, nn
 
+from pamd.augmentations import AugmentationPart
 from pamd.latents import BatchLatents
-from pamd.learners.base import LEARNERS, AugmentationPart, Learner, LearnerConfig, Step
+from pamd.learners.base import LEARNERS, Learner, LearnerConfig, Step
 from pamd.learners.networks import Critic, PolicyNetwork, bootstrapped, critic_loss
 from pamd.methods import LatentSpace
 from pamd.optimization import adam, ema_update, optimizer_step, target_copy

@@ -166,6 +166,23 @@ def _rap(fidelity: Fidelity) -> Method:
     return Method("rap", fidelity, latent_dim=100, targets=_independent_targets(fidelity), terms=terms)
 
 
+def _curl(fidelity: Fidelity) -> Method:
+    return Method("curl", fidelity, targets=TargetCopies(tau=0.05), terms=(TermPart("curl"),))
+
+
+def _taco(fidelity: Fidelity) -> Method:
+    return Method("taco", fidelity, terms=(TermPart("taco"), TermPart("curl")))
+
+
+def _mrq(fidelity: Fidelity) -> Method:
+    targets = TargetCopies(period=250, period_offset=0)
+    return Method("mrq", fidelity, targets=targets, terms=(TermPart("mrq"),))
+
+
+def _spr(fidelity: Fidelity) -> Method:
+    return Method("spr", fidelity, terms=(TermPart("spr"),))
+
+
 PIPELINES: dict[str, Pipeline] = {
     "none": Pipeline(_none, "dbc", "the learner alone"),
     "zp": Pipeline(_zp, "dbc", "Ni et al. 2024"),
@@ -177,6 +194,10 @@ PIPELINES: dict[str, Pipeline] = {
     "mico": Pipeline(_mico, "independent", "Castro et al. 2021", mix=1e-5),
     "simsr": Pipeline(_simsr, "independent", "Zang et al. 2022"),
     "rap": Pipeline(_rap, "independent", "Chen & Pan 2022"),
+    "curl": Pipeline(_curl, "dbc", "Laskin et al. 2020"),
+    "taco": Pipeline(_taco, "dbc", "Zheng et al. 2023"),
+    "mrq": Pipeline(_mrq, "dbc", "Fujimoto et al. 2025"),
+    "spr": Pipeline(_spr, "dbc", "Schwarzer et al. 2021"),
 }
 
 
@@ -324,7 +345,9 @@ def _preset(pipeline: Method, comparator: str) -> dict[str, Any]:
     return dict(presets.get(preset, presets.get(pipeline.fidelity, {})))
 
 
-COLUMNS = ("method", "comparator", "target", "latent space", "model", "reward head", "citation")
+COLUMNS = ("method", "comparator", "target", "latent space", "model", "reward head", "other losses", "citation")
+_OWN_COLUMNS = ("metric", "transition", "reward", "state-reward")
+"""The terms that the other columns show."""
 
 
 def family(fidelity: Fidelity = "paper", *, every: bool = False) -> Table:
@@ -352,6 +375,7 @@ def _row(name: str, fidelity: Fidelity) -> list[str | None]:
         made.latent_space,
         None if (transition := made.term("transition")) is None else transition.kind,
         _reward_head(made),
+        ", ".join(part.name for part in made.terms if part.name not in _OWN_COLUMNS) or None,
         cites + ("; PAMD" if "+pamd" in name else ""),
     ]
 

@@ -202,7 +202,7 @@ class Representation(nn.Module):
         generator: torch.Generator | None = None,
         inputs: OperatorInputs | None = None,
         known: Mapping[tuple[Observation, Copy], Tensor] | None = None,
-        source: Callable[[Observation, Copy], Tensor] | None = None,
+        source: Callable[[Observation | Tensor, Copy], Tensor] | None = None,
         observe: bool = True,
     ) -> BatchLatents:
         """Return the latents of B transitions, which `losses_of` reads. They are computed on first use.

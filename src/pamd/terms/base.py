@@ -7,10 +7,11 @@ from typing import Any, ClassVar, Generic, Literal, TypeVar
 
 from torch import nn
 
+from pamd.errors import ConfigError
 from pamd.latents import BatchLatents, Copy
 from pamd.registry import Registry
 from pamd.schema import Part, record
-from pamd.types import Batch, Loss
+from pamd.types import Batch, Loss, Window
 
 TermStep = Literal["critic", "representation"]
 """The step of the sequential schedule that minimizes a term: together with the critic's loss, or after it."""
@@ -69,6 +70,23 @@ class Term(nn.Module, ABC, Generic[ConfigT]):
     def sequence(cls, config: ConfigT) -> bool:
         """Return whether this term reads the observations after each step of its windows, not only after the last."""
         return False
+
+    def windows(self, batch: Batch) -> Window:
+        """Return the windows of a batch. Raise ConfigError unless they hold what this term declares."""
+        steps, window = self.window(self.config), batch.window
+        needed = ("action", "sequence") if self.sequence(self.config) else ("action",)
+        if window is None:
+            found = "none"
+        elif absent := [name for name in needed if getattr(window, name) is None]:
+            found = f"windows without {absent[0]}"
+        elif window.reward.shape[1] != steps:
+            found = f"windows of {window.reward.shape[1]} steps"
+        else:
+            return window
+        raise ConfigError(
+            f"{self.Config.__what__} reads windows of {steps} steps with {' and '.join(needed)}, got {found}; pass"
+            " inputs=OperatorInputs(window=Window(...)) with the batch (an Agent does so by itself)"
+        )
 
     @property
     def weight_decay(self) -> float:

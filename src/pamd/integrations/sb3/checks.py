@@ -11,7 +11,7 @@ from stable_baselines3.common.buffers import DictReplayBuffer, NStepReplayBuffer
 from stable_baselines3.common.vec_env import unwrap_vec_normalize
 
 from pamd.errors import ConfigError, nearest
-from pamd.integrations.sb3.metric import Extractors, MetricOptions
+from pamd.integrations.sb3.metric import Extractors, MetricOptions, without_extra_passes
 from pamd.integrations.sb3.rollouts import TransitionRolloutBuffer
 from pamd.methods import Method
 
@@ -113,8 +113,8 @@ def check_extractors(model: Any, extractors: Extractors, options: MetricOptions)
             f" {method.latent_space!r}, but {name} gives {online.features_dim} in {space!r};"
             " both belong to the method: with_metric(..., latent_dim=...)"
         )
-    reads_target = options.extra_passes or (method.metric is not None and method.metric.right == "target")
-    if extractors.target is None and reads_target and method.copies:
+    read = method if options.extra_passes else without_extra_passes(method, has_target=False)
+    if extractors.target is None and read.copies:
         raise ConfigError(
             f"PPO has no target network, and method {method.name!r} reads a target copy of the encoder; use SAC,"
             " TD3 or DQN, or a method such as 'simsr+pamd' with extra_passes=False"

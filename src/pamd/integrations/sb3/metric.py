@@ -14,6 +14,7 @@ from stable_baselines3.common.torch_layers import BaseFeaturesExtractor
 from torch import Tensor, nn
 
 from pamd.errors import ConfigError
+from pamd.integrations.requirements import check_single_transitions
 from pamd.latents import Copy, Observation
 from pamd.methods import Method
 from pamd.optimization import adam
@@ -59,6 +60,7 @@ class MetricOptions:
             raise ConfigError(f"with_metric: learning_rate must be finite and above 0, got {self.learning_rate}")
         if not self.method.terms:
             raise ConfigError(f"with_metric: method {self.method.name!r} has no loss to add")
+        check_single_transitions("with_metric", self.method)
 
 
 @dataclass(frozen=True)
@@ -84,7 +86,8 @@ class Extractors:
 def without_extra_passes(method: Method, *, has_target: bool) -> Method:
     """Return a variant of `method` that uses only the forward passes of the algorithm's own update, if possible.
 
-    Its model predicts from the critic's latents and learns to predict the target network's next latents.
+    Its model predicts from the critic's latents and learns to predict the target network's next latents. The keys of
+    `curl` always cost a pass of the target network.
     """
     if has_target and method.term("transition") is not None:
         method = method.with_term("transition", next_encoder="ema")
@@ -115,6 +118,8 @@ class Metric(nn.Module):
     ) -> None:
         super().__init__()
         method, self.options, self.extractors = options.method, options, extractors
+        if method.term("curl") is not None:  # only the critic's own pass has a gradient
+            method = method.with_term("curl", query="given")
         if not options.extra_passes:
             method = without_extra_passes(method, has_target=extractors.target is not None)
         width, d = extractors.online.features_dim, method.latent_dim
@@ -179,8 +184,10 @@ class Metric(nn.Module):
         """Update the method's own networks and return the gradient of the losses with respect to features [B, F]."""
         known = {**self._features, ("obs", "online"): features.requires_grad_()}
 
-        def source(of: Observation, copy: Copy) -> Tensor:
+        def source(of: Observation | Tensor, copy: Copy) -> Tensor:
             # The representation's encoder reads features. Those that the algorithm has not computed cost a pass.
+            if isinstance(of, Tensor):
+                return self.extractors.features(copy, of)
             if (of, copy) in known:
                 return known[of, copy]
             return self.extractors.features(copy, batch.obs if of == "obs" else batch.next_obs)
