@@ -19,7 +19,7 @@ from pamd.errors import ConfigError, RunInterrupted
 from pamd.report.comparison import compare
 from pamd.report.config import has_bundled_clips
 from pamd.report.run import load_runs
-from pamd.report.tables import generalization
+from pamd.report.tables import generalization, records
 from pamd.runs.identity import tree_identity
 from pamd.schema import to_tree
 from pamd.training import load, resume, train
@@ -128,4 +128,6 @@ def test_the_report_shows_the_gap(tmp_path: Path) -> None:
     assert "stand in for the videos of the literature" in note
     assert gap.n == 2
     assert gap.mean == pytest.approx(own.mean - other.mean)
+    (row,) = records(compare(runs))
+    assert row["elsewhere"]["noise"]["return"] == pytest.approx(other.mean, abs=0.006)
     assert [run.score for run in runs] == [np.mean(run.curve.returns[-1]) for run in runs]

@@ -134,8 +134,9 @@ def _report(
         draw(experiment.after(scale, fidelity, runs))
     about = {"fidelity": fidelity, "runs planned": len(jobs)}
     comparison = write_artifact(experiment, runs, out, scale, about)
-    table = tables.summary(comparison, np.random.default_rng(0))
-    print_text("\n".join([table.text(), *table.notes]))
+    for table in (tables.summary(comparison, np.random.default_rng(0)), tables.generalization(comparison)):
+        if table is not None:
+            print_text("\n".join([table.text(), *table.notes]))
     finished = sum(run.finished for run in comparison.runs)
     print_text(f"{finished} of {len(jobs)} runs finished; {out / 'results.json'} names them")
 

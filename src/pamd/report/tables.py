@@ -145,6 +145,7 @@ def records(comparison: Comparison) -> list[dict[str, Any]]:
             "return": _rounded(cell.mean.mean),
             "standard error": _rounded(cell.mean.error),
             **({"success": cell.success.parts()} if cell.success else {}),
+            **({"elsewhere": _elsewhere(cell)} if cell.elsewhere else {}),
             "decisions": cell.setting.decisions,
             "frames": cell.counted("frames"),
             "updates": cell.counted("updates"),
@@ -153,6 +154,15 @@ def records(comparison: Comparison) -> list[dict[str, Any]]:
         }
         for cell in comparison.rows
     ]
+
+
+def _elsewhere(cell: Cell) -> dict[str, dict[str, float | None]]:
+    """Return the mean return and its standard error on each background of `--evaluate-on`."""
+    means = {background: Mean.over(list(scores.values())) for background, scores in cell.elsewhere.items()}
+    return {
+        background: {"return": _rounded(mean.mean), "standard error": _rounded(mean.error)}
+        for background, mean in means.items()
+    }
 
 
 def _unseen(comparison: Comparison) -> str:
