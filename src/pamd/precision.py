@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Literal
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 Precision = Literal["float32", "bfloat16"]
 """The type of the encoder's products in updates. Everything from the latents on is float32 (docs/performance.md)."""
@@ -24,18 +24,6 @@ def has_bfloat16(device: torch.device) -> bool:
     if device.type == "cuda":
         return torch.cuda.get_device_capability(device) >= (8, 0)
     return device.type == "cpu" and not _CPU_FLAGS.isdisjoint(_cpu_flags())
-
-
-def project(head: nn.Module, features: Tensor) -> Tensor:
-    """Return head(features) in the type of its weights: [B, F] -> [B, d]. Half-precision features are not widened.
-
-    A product of many features is one of the largest of an update. Only its result is converted.
-    """
-    weight = next(head.parameters(), features)
-    if features.dtype != weight.dtype and features.dtype in (torch.bfloat16, torch.float16):
-        with torch.autocast(features.device.type, features.dtype):
-            return at_least(weight.dtype, head(features))
-    return at_least(weight.dtype, head(features))
 
 
 def at_least(dtype: torch.dtype, x: Tensor) -> Tensor:

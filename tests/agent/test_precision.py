@@ -18,6 +18,7 @@ from pamd.configuration import configure
 from pamd.errors import ConfigError
 from pamd.learners import LEARNERS
 from pamd.methods import PIPELINES
+from pamd.representation.encoder import project
 from pamd.training import Runtime, run_name
 
 PRODUCTS = {"aten.convolution", "aten.convolution_backward", "aten.addmm", "aten.mm"}
@@ -95,10 +96,10 @@ def test_float32_computes_nothing_in_bfloat16() -> None:
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 def test_a_projection_has_the_type_of_its_weights_and_wider_features_are_refused(dtype: torch.dtype) -> None:
     head, features = torch.nn.Linear(4, 2).to(dtype), torch.ones(3, 4)
-    assert precision.project(head, features.bfloat16()).dtype == dtype
-    assert precision.project(head, features.to(dtype)).dtype == dtype
+    assert project(head, features.bfloat16()).dtype == dtype
+    assert project(head, features.to(dtype)).dtype == dtype
     with pytest.raises(RuntimeError, match="dtype"):
-        precision.project(head, features.double())
+        project(head, features.double())
 
 
 CPU = {

@@ -14,8 +14,8 @@ from pamd.learners.base import LEARNERS, Learner, LearnerConfig, Step
 from pamd.learners.networks import Critic, PolicyNetwork, bootstrapped, critic_loss
 from pamd.methods import LatentSpace
 from pamd.optimization import adam, ema_update, optimizer_step, target_copy
-from pamd.precision import project
 from pamd.representation import LatentEncoder
+from pamd.representation.encoder import project
 from pamd.rng import normal_like
 from pamd.schema import Count, Fraction, NonNegative, Positive, record
 from pamd.types import Batch, Loss

@@ -11,8 +11,7 @@ from torch.nn import functional as F
 
 from pamd.initialization import initialize
 from pamd.methods import LatentSpace
-from pamd.precision import project
-from pamd.representation.encoder import Normalize
+from pamd.representation.encoder import Normalize, project
 from pamd.rng import normal_like
 from pamd.types import Batch, Loss
 

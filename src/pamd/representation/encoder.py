@@ -13,7 +13,6 @@ from torch.nn import functional as F
 from pamd.encoders import Encoder
 from pamd.errors import ConfigError, DtypeError, ShapeError
 from pamd.methods import LatentSpace, Method
-from pamd.precision import at_least, project
 
 SMALLEST = 1.0
 """The smallest radius computed from rewards. Latents must be able to differ even if all rewards so far are equal."""
@@ -191,7 +190,8 @@ class LatentEncoder(nn.Module):
         if projected.ndim != 2 or projected.shape[1] != self.latent_dim:
             raise ShapeError(f"the encoder must give [B, {self.latent_dim}], got {list(projected.shape)}")
         if not self._splits:
-            projected = at_least(next(self.network.parameters(), projected).dtype, projected)
+            wide = next(self.network.parameters(), projected).dtype
+            projected = projected.to(torch.promote_types(projected.dtype, wide))
         return projected if self.normalized else self.space(projected)
 
     def head_modules(self) -> nn.Sequential:
@@ -226,3 +226,17 @@ class LatentEncoder(nn.Module):
             return self.space.max_norm()
         # The network normalizes its own output, with a gain that is unknown here.
         return float("inf")
+
+
+def project(head: nn.Module, features: Tensor) -> Tensor:
+    """Return head(features) in the type of its weights: [B, F] -> [B, d]. Half-precision features are not widened.
+
+    A product of many features is one of the largest of an update. Only its result is converted.
+    """
+    weight = next(head.parameters(), features)
+    if features.dtype != weight.dtype and features.dtype in (torch.bfloat16, torch.float16):
+        with torch.autocast(features.device.type, features.dtype):
+            projected: Tensor = head(features)
+    else:
+        projected = head(features)
+    return projected.to(torch.promote_types(projected.dtype, weight.dtype))
