@@ -314,7 +314,9 @@ def test_options_that_must_be_positive_are(value: float) -> None:
     [
         ({"pairing": "al"}, r"pairing of the objective 'al'\. Did you mean 'all'"),
         ({"right": "targt"}, r"right of the objective 'targt'\. Did you mean 'target'"),
-        ({"regression": "mae"}, r"regression of the objective 'mae'\. .*Valid: mse, smooth-l1"),
+        ({"regression": "mae"}, r"regression of the objective 'mae'\. .*Valid: expectile, mse, smooth-l1"),
+        ({"expectile": 1.0}, "expectile must be .*above 0 and below 1, got 1.0"),
+        ({"expectile": 0.0}, "expectile must be .*above 0 and below 1, got 0.0"),
         ({"penalty_sign": 0}, "penalty_sign must be 1 or -1, got 0"),
         ({"weight": -1.0}, "weight must be .* at least 0, got -1"),
         ({"weight": float("nan")}, "weight must be .*finite.*, got nan"),

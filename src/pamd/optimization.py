@@ -34,6 +34,16 @@ def optimizer_step(losses: Sequence[Loss], optimizers: Sequence[torch.optim.Opti
         optimizer.step()
 
 
+def expectile_loss(value: Tensor, target: Tensor, level: float, reduction: str = "mean") -> Tensor:
+    """Return |level - 1(e < 0)| e^2 for e = target - value: its mean, or [...] with reduction "none".
+
+    The value that minimizes it is the expectile of the target: the mean at level 0.5, above the mean at higher levels.
+    """
+    error = target - value
+    loss = (level - (error < 0).to(error.dtype)).abs() * error.square()
+    return loss if reduction == "none" else loss.mean()
+
+
 def load_optimizer(optimizer: torch.optim.Optimizer, tensors: Mapping[str, Tensor]) -> None:
     """Load a state whose names end in ".INDEX.FIELD". Raise CheckpointError if a tensor does not fit its parameter."""
     parameters = {str(i): p for i, p in enumerate(p for group in optimizer.param_groups for p in group["params"])}

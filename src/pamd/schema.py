@@ -37,6 +37,8 @@ Fraction = Annotated[float, Gt(0), Le(1)]
 """A number in (0, 1]."""
 Discount = Annotated[float, Ge(0), Lt(1)]
 """A number in [0, 1)."""
+Level = Annotated[float, Gt(0), Lt(1)]
+"""A number in (0, 1), such as the level of an expectile."""
 Count = Annotated[int, Ge(1)]
 """A whole number of at least 1."""
 Index = Annotated[int, Ge(0)]

@@ -12,6 +12,7 @@ from torch.nn.parallel import DistributedDataParallel
 import pamd
 from pamd.errors import ConfigError, DtypeError, ShapeError
 from pamd.operators.base import OperatorConfig
+from pamd.optimization import expectile_loss
 from pamd.terms.metric import Objective, make_pairs, metric_loss
 from pamd.types import Latents, Pairs
 
@@ -58,6 +59,8 @@ def quiet_pamd(d: int = 3) -> pamd.Distance:
         ({"regression": "mse"}, (3**2 + 3**2) / 4),
         ({"regression": "smooth-l1"}, (2.5 + 2.5) / 4),
         ({"regression": "mse", "weight": 0.5}, (3**2 + 3**2) / 8),
+        ({"regression": "expectile"}, (1 - 0.7) * (3**2 + 3**2) / 4),  # the values are above their targets
+        ({"regression": "expectile", "expectile": 0.1}, 0.9 * (3**2 + 3**2) / 4),
         ({"weight": 0.0}, 0),
     ],
 )
@@ -212,6 +215,53 @@ def test_an_operator_that_answers_in_another_shape_is_refused():
         metric_loss(random_latents(), pamd.distance("l2", latent_dim=3), Wrong(OperatorConfig()))
 
 
+def by_hand(value: float, target: float, tau: float) -> float:
+    error = target - value
+    return abs(tau - (1 if error < 0 else 0)) * error**2
+
+
+@pytest.mark.parametrize("tau", [0.1, 0.5, 0.9])
+@pytest.mark.parametrize("name", ["l2", "coordinate"])
+def test_expectile_regression_by_hand(name, tau):
+    drawn, d = random_latents(), pamd.distance(name, latent_dim=3)
+    latents = Latents(**{field: getattr(drawn, field).detach().double() for field in ("z", "reward", "z_next")})
+    operator, pairs, weight = pamd.operator("independent"), Pairs.all(6), latents.reward + 0.5
+    value, target = d.between(latents.z, latents.z, pairs).view(36, -1), operator.target(latents, pairs, d).view(36, -1)
+    assert (value < target).any()
+    assert (value > target).any()
+    per_pair = []
+    for values, targets in zip(value.tolist(), target.tolist(), strict=True):
+        errors = [by_hand(*both, tau) for both in zip(values, targets, strict=True)]
+        per_pair.append(sum(errors) / len(errors))
+    objective = Objective("all", regression="expectile", expectile=tau)
+    plain = metric_loss(latents, d, operator, objective).value
+    assert plain.item() == pytest.approx(sum(per_pair) / 36, abs=1e-10)
+    of_pairs = ((weight[pairs.left] + weight[pairs.right]) / 2).tolist()
+    expected = sum(w * error for w, error in zip(of_pairs, per_pair, strict=True)) / sum(of_pairs)
+    weighted = metric_loss(replace(latents, weight=weight), d, operator, objective).value
+    assert weighted.item() == pytest.approx(expected, abs=1e-10)
+    if tau == 0.5:
+        half = metric_loss(latents, d, operator, Objective("all", weight=0.5)).value
+        assert plain.item() == pytest.approx(half.item(), abs=1e-15)
+
+
+def test_the_minimum_of_expectile_regression_is_the_expectile():
+    """At 0.8, the shortfall of the targets above the value is a quarter of the excess over those below."""
+    target, value = torch.tensor([0.0, 1.0, 5.0]).double(), torch.zeros(1).double().requires_grad_()
+    optimizer = torch.optim.LBFGS([value], max_iter=50, tolerance_grad=1e-12)
+
+    def loss():
+        optimizer.zero_grad()
+        found = expectile_loss(value.expand(3), target, 0.8)
+        found.backward()
+        return found
+
+    optimizer.step(loss)
+    error = target - value.detach()
+    assert 0.8 * float(error.clamp(min=0).sum()) == pytest.approx(-0.2 * float(error.clamp(max=0).sum()), abs=1e-8)
+    assert value > target.mean()
+
+
 @pytest.mark.parametrize(("regression", "errors"), [("mse", (9, 9)), ("smooth-l1", (2.5, 2.5))])
 def test_sample_weights_by_hand(regression, errors):
     # The two pairs of different rows have weight 2 each, the pairs of a row with itself 1 and 3.
@@ -223,7 +273,7 @@ def test_sample_weights_by_hand(regression, errors):
 
 
 @pytest.mark.parametrize("name", ["l2", "coordinate"])
-@pytest.mark.parametrize("regression", ["mse", "smooth-l1"])
+@pytest.mark.parametrize("regression", ["mse", "smooth-l1", "expectile"])
 def test_equal_weights_change_nothing_and_zero_weights_give_zero(name, regression):
     latents, d = random_latents(), pamd.distance(name, latent_dim=3)
     objective = Objective("all", regression=regression)

@@ -117,6 +117,11 @@ def test_runs_from_before_an_option_was_added_keep_their_names() -> None:
     assert tree.pop("evaluate_starts") == "same"
     assert tree.pop("act_before_update") is False
     assert identity.run_name(tree) == name
+    assert metric["options"].pop("expectile") == 0.7
+    assert identity.run_name(tree) == name
+    metric["options"]["expectile"] = 0.5
+    assert identity.run_name(tree) != name
+    del metric["options"]["expectile"]
     metric["options"]["distance"]["options"]["angle"] = "released"
     assert identity.run_name(tree) != name
 

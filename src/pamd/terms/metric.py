@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
+from collections.abc import Callable
 from dataclasses import field
 from typing import Any, ClassVar, Literal, NamedTuple, cast
 
@@ -14,9 +16,9 @@ from pamd.distances import DISTANCES, Distance
 from pamd.errors import ConfigError, DtypeError, ShapeError
 from pamd.latents import BatchLatents, Copy
 from pamd.operators import OPERATORS, Operator
-from pamd.optimization import target_copy
+from pamd.optimization import expectile_loss, target_copy
 from pamd.registry import Registry
-from pamd.schema import NonNegative, Part, record
+from pamd.schema import Level, NonNegative, Part, record
 from pamd.terms.base import TERMS, Term, TermStep
 from pamd.terms.reward import Reward
 from pamd.terms.state_reward import StateReward
@@ -46,12 +48,14 @@ class Objective:
     """B pairs from one random permutation, or all B x B pairs."""
     right: Literal["online", "target"] = "online"
     """The encoder of the right-hand state. "target" carries no gradient."""
-    regression: Literal["mse", "smooth-l1"] = "mse"
-    """The squared error, or the Huber loss with threshold 1."""
+    regression: Literal["mse", "smooth-l1", "expectile"] = "mse"
+    """The squared error, the Huber loss with threshold 1, or the squared error with the weights of `expectile`."""
     weight: NonNegative = 1.0
     """The weight of the whole metric term in the total loss."""
     penalty_sign: Literal[1, -1] = 1
     """1: add the distance's penalty (PAMD then favors anisotropy). -1: subtract it (PAMD then favors isotropy)."""
+    expectile: Level = 0.7
+    """tau of regression "expectile": an error is weighted by tau if the target is above the value, else by 1 - tau."""
 
 
 @record(what="term 'metric'")
@@ -380,7 +384,7 @@ def metric_loss(
             f" {type(operator).__name__} has targets {list(target.shape)}; they must agree"
         )
     compared = operator.compared(measured.value, target, latents, pairs, target_side)
-    residual = _regress(*compared, objective.regression, _pair_weight(latents, pairs))
+    residual = _regress(*compared, objective, _pair_weight(latents, pairs))
     loss = objective.weight * (residual + objective.penalty_sign * measured.penalty)
     metrics = {
         "metric_loss": residual.detach(),
@@ -432,9 +436,11 @@ def _pair_weight(latents: Latents, pairs: Pairs) -> Tensor | None:
     return (weight[pairs.left] + weight[pairs.right]) / 2
 
 
-def _regress(value: Tensor, target: Tensor, regression: str, weight: Tensor | None) -> Tensor:
+def _regress(value: Tensor, target: Tensor, objective: Objective, weight: Tensor | None) -> Tensor:
     """Return the mean error over pairs (and coordinates): []. weight [P] is relative to its mean; 0 if all are 0."""
-    error = F.mse_loss if regression == "mse" else F.smooth_l1_loss
+    error: Callable[..., Tensor] = F.mse_loss if objective.regression == "mse" else F.smooth_l1_loss
+    if objective.regression == "expectile":
+        error = functools.partial(expectile_loss, level=objective.expectile)
     if weight is None:
         return error(value, target)
     error_of_pair = error(value, target, reduction="none").view(len(weight), -1).mean(-1)  # coordinates averaged
