@@ -15,7 +15,7 @@ from torch.nn.utils import parameters_to_vector
 
 import benchmarks
 
-SLOW = ["update", "replay", "render", "pipeline", "integrations", "peers", "states"]
+SLOW = ["update", "replay", "render", "pipeline", "integrations", "peers", "states", "methods"]
 
 
 def test_the_limit_is_the_rate_of_the_matrix_product() -> None:
@@ -45,6 +45,17 @@ def test_the_published_updates_have_one_reference() -> None:
         if row["schedule"] != "reference":
             median, spread = row["x reference"].split(" ", 1)
             assert f"**{median}** {spread}" in page
+
+
+def test_the_page_of_the_family_has_the_published_costs() -> None:
+    root = Path(__file__).parents[2]
+    lines = (root / "docs" / "family.md").read_text().splitlines()
+    published = json.loads((root / "results" / "bench" / "methods.json").read_text())["rows"]
+    assert {"curl", "taco", "mrq", "spr", "dbc-unit+pamd"} <= {row["method"] for row in published}
+    for row in published:
+        columns = [f"{row[name]:,}" for name in ("own parameters", "MFLOP")]
+        costs = " | ".join([*columns, row["x deepmdp"], row["x dbc-unit+pamd"]])
+        assert any(line.startswith(f"| `{row['method']}` ") and costs in line for line in lines)
 
 
 NEW = '''"""A new one."""
