@@ -86,7 +86,7 @@ class Table:
             found = [cell.parts() if isinstance(cell, Quantity) else {"": cell} for cell in cells if cell is not None]
             for part in dict.fromkeys(part for parts in found for part in parts) or [""]:
                 heads.append(_no_formula(f"{name} {part}".strip()))
-                columns.append([_number(_part(cell, part)) for cell in cells])
+                columns.append([csv_cell(_part(cell, part)) for cell in cells])
         text = io.StringIO()
         csv.writer(text, lineterminator="\n").writerows([heads, *zip(*columns, strict=True)])
         return text.getvalue()
@@ -166,7 +166,7 @@ def _part(cell: Value, part: str) -> str | float | None:
     return cell if part == "" else None
 
 
-def _number(value: str | float | None) -> str:
+def csv_cell(value: str | float | None) -> str:
     """Format a cell for CSV. Six digits exceed the precision of a few seeds, and are the same on every machine."""
     if isinstance(value, str):
         return _no_formula(value)

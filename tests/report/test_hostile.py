@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 from tests.report.runs import write_run
 
-from pamd.report import page
+from pamd.report import comparison, page
 from pamd.report.markup import file_name
 from pamd.runs.files import printable
 from pamd.table import Table
@@ -54,9 +54,9 @@ def read(text: str) -> Reader:
     return reader
 
 
-@pytest.fixture(scope="module")
-def written(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Every name at every place of a run that a page shows."""
+@pytest.fixture(scope="module", params=["few", "many"])
+def written(tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest) -> Path:
+    """Every name at every place of a run that a page shows, one by one and as on a page on many runs."""
     root = tmp_path_factory.mktemp("hostile")
     for index, name in enumerate(NAMES):
         changes = {"env__task": name, "method__fidelity": name, "env__distractor": {"name": name, "source": name}}
@@ -74,7 +74,10 @@ def written(tmp_path_factory: pytest.TempPathFactory) -> Path:
         (place / "figure.png").write_bytes(b"picture")
         (root / "runs" / f"bad {directory}").mkdir()
         (root / "runs" / f"bad {directory}" / "config.json").write_text(json.dumps({"layout": name}))
-    return page.build([root / "runs"], root / "out", title=NAMES[0])
+    with pytest.MonkeyPatch.context() as patch:
+        if request.param == "many":
+            patch.setattr(comparison, "_MANY", 1)
+        return page.build([root / "runs"], root / "out", title=NAMES[0])
 
 
 def test_no_name_becomes_markup(written: Path) -> None:
@@ -83,7 +86,7 @@ def test_no_name_becomes_markup(written: Path) -> None:
     attributes = {name for _, attributes in found.tags for name in attributes}
     assert not [name for name in attributes if name.startswith("on") or name in ("style", "srcdoc")]
     sources = [value or "" for _, attributes in found.tags for key in ("src", "href") if (value := attributes.get(key))]
-    files = [source for source in sources if not source.startswith(("data:", "#"))]
+    files = [source for source in sources if not source.startswith(("data:", "#", "data/"))]
     assert len(files) == len(NAMES)
     assert all(re.fullmatch(r"configs/[\w.%-]+", file, re.ASCII) and ".." not in file for file in files)
     assert [tag for tag, _ in found.tags].count("script") == 2
@@ -122,7 +125,7 @@ def test_the_page_obeys_its_own_policy(written: Path) -> None:
 
 def test_files_are_written_below_the_page_alone(written: Path) -> None:
     out = written.parent
-    assert {path.name for path in out.iterdir()} == {"index.html", "tables", "figures", "configs"}
+    assert {path.name for path in out.iterdir()} == {"index.html", "tables", "figures", "configs", "data"}
     assert {path.name for path in out.parent.iterdir()} == {"runs", "out"}
     for path in out.rglob("*"):
         assert re.fullmatch(r"[\w+.-]+", path.name, re.ASCII), path
@@ -131,7 +134,9 @@ def test_files_are_written_below_the_page_alone(written: Path) -> None:
 
 
 def test_no_cell_of_a_csv_file_is_a_formula(written: Path) -> None:
-    for path in (written.parent / "tables").glob("*.csv"):
+    paths = [*(written.parent / "tables").glob("*.csv"), *(written.parent / "data").glob("*.csv")]
+    assert len(paths) > 4
+    for path in paths:
         with path.open(newline="") as file:
             cells = [cell for row in csv.reader(file) for cell in row]
         # A number may begin with a minus.

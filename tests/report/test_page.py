@@ -93,8 +93,8 @@ def test_the_page_needs_no_network(tmp_path: Path) -> None:
     text = page.build([DEMO], tmp_path).read_text()
     addresses = re.findall(r"""(?:src|href)=["']?([^"'> ]+)""", text)
     assert len(addresses) > 4
-    files = [address for address in addresses if not address.startswith(("data:", "#"))]
-    assert len(files) == 2  # the configs of the two runs
+    files = {address for address in addresses if not address.startswith(("data:", "#"))}
+    assert len(files) == 4  # the configs of the two runs, the table of runs and that of evaluations
     assert all((tmp_path / unquote(address)).is_file() for address in files)
     assert set(re.findall(r"https?://[\w./-]*", text)) <= {"http://www.w3.org/2000/svg"}
 

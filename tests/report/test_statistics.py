@@ -64,6 +64,17 @@ def test_bootstrap_of_a_mean_has_the_closed_form_s_width() -> None:
     assert float(high) == pytest.approx(x.mean() + reach, abs=0.01)
 
 
+def test_counting_the_drawn_runs_gives_the_same_intervals_as_drawing_their_scores() -> None:
+    x, y = ([RNG(seed).integers(0, 9, runs) / 9 for runs in sizes] for seed, sizes in ((1, (5, 3)), (2, (4, 6))))
+    thresholds = np.linspace(0, 1, 11)
+    profile = s.bootstrap(lambda drawn: s.performance_profile(drawn, thresholds), x, rng=RNG(0), times=500)
+    np.testing.assert_allclose(s.profile_interval(x, thresholds, rng=RNG(0)), profile)
+    found = s.estimate_improvement(x, y, rng=RNG(0))
+    wanted = s.estimate(s.probability_of_improvement, x, y, rng=RNG(0), digits=2)
+    assert (found.value, found.low, found.high) == pytest.approx((wanted.value, wanted.low, wanted.high))
+    assert s.estimate_improvement(x, [task[:1] for task in y], rng=RNG(0)).low is None
+
+
 def test_bootstrap_is_stratified() -> None:
     """Tasks far apart, no spread within: resampling across tasks would move the mean, within them it cannot."""
     scores = [np.zeros(5), np.full(5, 100.0)]

@@ -28,7 +28,7 @@ def report(
 
     Args:
         runs: run directories, or directories that contain them.
-        out: output directory for index.html, figures/, tables/ and configs/.
+        out: output directory for index.html, figures/, tables/, data/ and configs/.
         paper: which of the paper's results to show for comparison: table1, fig1-dbc, fig1-independent, fig-diagonal,
             fig-trace, fig-video, fig-mlp, table-reference, table-flops, table-scaling.
     """

@@ -11,6 +11,7 @@ import itertools
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +26,8 @@ from pamd.runs import Unreadable
 from pamd.schema import flatten
 
 _SHOWN = 3
+_MANY = 200
+"""The maximum number of runs that a page shows one by one."""
 
 
 def _differing(records: Sequence[Mapping[str, Any]]) -> list[str]:
@@ -39,17 +42,20 @@ def _make_labels(names: Sequence[str], records: Sequence[Mapping[str, Any]]) -> 
 
     Keys are written as in `--set`.
     """
+    # The seeds of a method have the same record.
+    texts = [(name, canonical(record)) for name, record in zip(names, records, strict=True)]
+    flat = {text: _flat(record) for text, record in dict(zip(texts, records, strict=True)).items()}
     by_name: dict[str, list[dict[str, str]]] = {}
-    for name, record in zip(names, records, strict=True):
-        by_name.setdefault(name, []).append(_flat(record))
+    for (name, _), one in flat.items():
+        by_name.setdefault(name, []).append(one)
     keys = {name: _telling(group) for name, group in by_name.items()}
-    labels = []
-    for name, record in zip(names, records, strict=True):
-        flat, (shown, more) = _flat(record), keys[name]
-        words = [f"{key.replace('.options.', '.')}={flat.get(key, '-')}" for key in shown]
+    labels = {}
+    for (name, text), one in flat.items():
+        shown, more = keys[name]
+        words = [f"{key.replace('.options.', '.')}={one.get(key, '-')}" for key in shown]
         words += [f"and {more} more"] if more else []
-        labels.append(f"{name} ({', '.join(words)})" if words else name)
-    return labels
+        labels[name, text] = f"{name} ({', '.join(words)})" if words else name
+    return [labels[text] for text in texts]
 
 
 def _telling(group: Sequence[dict[str, str]]) -> tuple[list[str], int]:
@@ -160,7 +166,7 @@ def _settings_of(runs: Sequence[Run]) -> list[Setting]:
 
 def _columns_of(runs: Sequence[Run], groups: Mapping[str, Sequence[Path]]) -> list[Column]:
     """Return the column of each run. `groups` maps column labels to run directories."""
-    records = [column_record(run.config) for run in runs]
+    records = [column_record(run.identity) for run in runs]
     labels = _labels_by_hand(runs, records, groups)
     unnamed = [index for index, label in enumerate(labels) if label is None]
     names = _names_with_fidelity(runs, records)
@@ -211,7 +217,7 @@ def _names_with_fidelity(runs: Sequence[Run], records: Sequence[Mapping[str, Any
     """
     labels = {canonical(record): run.label for run, record in zip(runs, records, strict=True) if run.label}
     names = [
-        run.label or labels.get(canonical(record)) or run.curve.method
+        run.label or (labels and labels.get(canonical(record))) or run.curve.method
         for run, record in zip(runs, records, strict=True)
     ]
     fidelities: dict[str, set[str]] = {}
@@ -233,16 +239,16 @@ class Cell:
     missing: tuple[int, ...]
     """Seeds that other methods have in this setting but this method does not."""
 
-    @property
+    @cached_property
     def finished(self) -> list[Run]:
         return [run for run in self.runs if run.finished]
 
-    @property
+    @cached_property
     def scores(self) -> dict[int, float]:
         """The score of each finished seed."""
         return {run.seed: run.score for run in self.finished}
 
-    @property
+    @cached_property
     def array(self) -> NDArray[np.float64]:
         """The scores, [seeds]."""
         return np.array(list(self.scores.values()), dtype=np.float64)
@@ -313,6 +319,11 @@ class Comparison:
         return [cell for setting in self.settings for cell in self.row(setting)]
 
     @property
+    def many(self) -> bool:
+        """Whether a page shows summaries of the runs in place of single runs, so that it stays small."""
+        return len(self.runs) > _MANY
+
+    @property
     def scales(self) -> list[str]:
         return sorted({setting.scale for setting in self.settings})
 
@@ -325,7 +336,11 @@ def compare(runs: Sequence[Run], groups: Mapping[str, Sequence[Path]] | None = N
     """
     if not runs:
         raise RunError("there is no run to report on")
-    settings, columns = _settings_of(runs), _columns_of(runs, groups or {})
+    return _arrange(runs, _settings_of(runs), _columns_of(runs, groups or {}))
+
+
+def _arrange(runs: Sequence[Run], settings: Sequence[Setting], columns: Sequence[Column]) -> Comparison:
+    """Arrange runs in the given rows and columns, one of each per run."""
     members: dict[tuple[Setting, Column], list[Run]] = {}
     seeds: dict[Setting, set[int]] = {}
     for run, setting, column in zip(runs, settings, columns, strict=True):
@@ -346,15 +361,18 @@ def compare_readable(loaded: Loaded, groups: Mapping[str, Sequence[Path]] | None
     if loaded.unreadable and not loaded.runs:
         raise RunError("no run can be read: " + "; ".join(one.reason for one in loaded.unreadable))
     runs, unreadable = [], list(loaded.unreadable)
-    places = zip(_settings_of(loaded.runs), _columns_of(loaded.runs, groups or {}), strict=True)
+    settings, columns = _settings_of(loaded.runs), _columns_of(loaded.runs, groups or {})
     seen: dict[tuple[Setting, Column, int], Run] = {}
-    for run, (setting, column) in zip(loaded.runs, places, strict=True):
+    for run, setting, column in zip(loaded.runs, settings, columns, strict=True):
         first = seen.setdefault((setting, column, run.seed), run)
         if first is run:
             runs.append(run)
         else:
             unreadable.append(Unreadable(run.path, _same_seed(first, run, f"{column.label} on {setting.label}")))
-    return dataclasses.replace(compare(runs, groups), unreadable=tuple(unreadable))
+    # Labels state differences between runs, so they may be shorter without the excluded runs.
+    whole = len(runs) == len(loaded.runs) > 0
+    comparison = _arrange(runs, settings, columns) if whole else compare(runs, groups)
+    return dataclasses.replace(comparison, unreadable=tuple(unreadable))
 
 
 def _check_seeds(runs: Sequence[Run], cell: str) -> None:

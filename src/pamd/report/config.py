@@ -8,7 +8,7 @@ from typing import Any
 
 from pamd.errors import RunError
 from pamd.runs.files import printable
-from pamd.runs.identity import check_layout, method_label, tree_identity
+from pamd.runs.identity import check_layout, method_label
 
 _FIELDS: dict[str, type] = {
     "seed": int, "decisions": int, "scale": str, "env": dict, "env.task": str, "env.action_repeat": int,
@@ -88,9 +88,12 @@ def setting_record(config: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def column_record(config: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what distinguishes methods: learner, encoder, method and schedule. Equal records are one column."""
-    return {key: value for key, value in tree_identity(config).items() if key not in _NOT_COLUMN}
+def column_record(identity: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what distinguishes methods: learner, encoder, method and schedule. Equal records are one column.
+
+    `identity` is that of the config, `tree_identity(config)`.
+    """
+    return {key: value for key, value in identity.items() if key not in _NOT_COLUMN}
 
 
 def canonical(record: Any) -> str:

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from pamd.report.comparison import Cell, Column, Comparison, common, normalized, scored_columns
 from pamd.report.run import Curve, Run
-from pamd.report.statistics import bootstrap, mean_and_error, performance_profile
+from pamd.report.statistics import performance_profile, profile_interval
 from pamd.table import counted
 
 # Six colors of Okabe and Ito's color-blind safe palette and two of Paul Tol's. Black is reserved for text.
@@ -135,6 +135,7 @@ def save_figure(figure: Any, path: Path) -> list[Path]:
     written = [path.with_name(f"{path.name}{suffix}") for suffix in (".svg", ".png")]
     svg, png = written
     figure.savefig(svg, facecolor="none", metadata={"Date": None})
+    figure.set_layout_engine("none")  # The layout, which takes as long as drawing, is the same for both files.
     svg.write_text(svg.read_text("utf-8").replace("</svg>", f"{_dark_style()}</svg>"), "utf-8")
     figure.savefig(png, facecolor="white", dpi=PNG_DPI)
     pyplot.close(figure)
@@ -151,7 +152,7 @@ def _dark_style() -> str:
 
 
 @dataclass(frozen=True)
-class _MeanCurve:
+class MeanCurve:
     """The mean over seeds at G points. `error` is NaN for a single seed; `seconds` is NaN if a run has no timing."""
 
     decisions: NDArray[np.int64]
@@ -171,39 +172,50 @@ def align(curve: Curve, grid: NDArray[np.int64]) -> NDArray[np.float64]:
     if not curve.decisions:
         return np.full(len(grid), np.nan)
     steps = np.asarray(curve.decisions)
-    means = np.array([np.mean(returns) for returns in curve.returns])
     index = np.searchsorted(steps, grid, side="right") - 1
-    return np.where((index >= 0) & (grid <= steps[-1]), means[np.maximum(index, 0)], np.nan)
+    return np.where((index >= 0) & (grid <= steps[-1]), curve.means[np.maximum(index, 0)], np.nan)
 
 
-def mean_curve(runs: Sequence[Run]) -> _MeanCurve:
+def mean_curve(runs: Sequence[Run]) -> MeanCurve:
     """Return the mean, standard error and number of seeds on the union of the runs' evaluation steps."""
     curves = [run.curve for run in runs if run.curve.decisions]
     grid = np.array(sorted({step for curve in curves for step in curve.decisions}), dtype=np.int64)
     values = np.array([align(curve, grid) for curve in curves]).reshape(len(curves), len(grid))
-    present = np.isfinite(values)
-    points = [mean_and_error(values[present[:, g], g]) for g in range(len(grid))]
+    present = np.isfinite(values)  # Every grid point has a run: it is a step of one.
+    seeds = present.sum(axis=0)
+
+    def over_runs(lines: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return the mean over the runs at each grid point."""
+        return np.asarray(np.where(present, lines, 0.0).sum(axis=0) / seeds)
 
     def unit(name: str) -> NDArray[np.float64]:
         """Return a unit at the grid points, interpolated within each run and averaged over the runs at each point."""
         lines = [_interpolated(curve, getattr(curve, name), grid) for curve in curves]
-        return np.array(
-            [np.mean([line[g] for line, own in zip(lines, present, strict=True) if own[g]]) for g in range(len(grid))]
-        )
+        return over_runs(np.array(lines).reshape(values.shape))
 
-    return _MeanCurve(
+    mean = over_runs(values)
+    variance = over_runs((values - mean) ** 2) * seeds / np.where(seeds > 1, seeds - 1, np.nan)
+    return MeanCurve(
         decisions=grid,
         frames=unit("frames"),
         updates=unit("updates"),
         seconds=unit("seconds"),
-        mean=np.array([mean for mean, _ in points]),
-        error=np.array([math.nan if error is None else error for _, error in points]),
-        seeds=present.sum(axis=0),
+        mean=mean,
+        error=np.sqrt(variance / seeds),
+        seeds=seeds,
     )
 
 
+def quartiles(runs: Sequence[Run], grid: NDArray[np.int64]) -> NDArray[np.float64]:
+    """Return the lower quartile, the median and the upper quartile of the runs at each grid point, [3, G]."""
+    values = np.array([align(run.curve, grid) for run in runs])
+    # NumPy's quantiles that ignore NaN are slow, and usually all runs are as long.
+    quantile = np.nanquantile if np.isnan(values).any() else np.quantile
+    return np.asarray(quantile(values, (0.25, 0.5, 0.75), axis=0))
+
+
 def _interpolated(curve: Curve, values: Sequence[float | None], grid: NDArray[np.int64]) -> NDArray[np.float64]:
-    return np.interp(grid, curve.decisions, [math.nan if value is None else value for value in values])
+    return np.interp(grid, curve.decisions, np.array(values, dtype=np.float64))  # None becomes NaN.
 
 
 _DASHES = ("", "6 3", "2 2", "8 3 2 3")
@@ -269,7 +281,7 @@ def profiles(comparison: Comparison, scale: str, path: Path, rng: np.random.Gene
         hue, dashes = look[column]
         axes.step(thresholds, performance_profile(tasks, thresholds), where="post", **_line(hue, dashes))
         if all(len(task) > 1 for task in tasks):
-            low, high = bootstrap(lambda drawn: performance_profile(drawn, thresholds), tasks, rng=rng, times=500)
+            low, high = profile_interval(tasks, thresholds, rng=rng)
             axes.fill_between(thresholds, low, high, step="post", color=hue, alpha=0.15, linewidth=0)
     axes.set_xlabel("return / 1000")
     axes.set_ylabel("share of runs above it")

@@ -38,7 +38,12 @@ def note(text: str) -> str:
 
 def anchor(run: Run) -> str:
     """Return the HTML id of a run's entry, which shows its config and command."""
-    return f"run-{file_name(run.path.resolve().name)}"
+    return f"run-{file_name(run.directory)}"
+
+
+def config_file(run: Run) -> str:
+    """Return the path of the copy of a run's config, relative to the page."""
+    return f"configs/{file_name(run.directory)}.json"
 
 
 def inline(suffix: str, data: bytes) -> str:

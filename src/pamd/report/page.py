@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import dataclasses
 import hashlib
 import html
 import importlib.resources
@@ -22,12 +23,17 @@ from pamd import atomic_io
 from pamd.errors import ResourceError
 from pamd.published import Published
 from pamd.report import figures
-from pamd.report.comparison import Comparison, compare_readable
-from pamd.report.run import Run, read_runs
+from pamd.report.comparison import Cell, Comparison, compare_readable
+from pamd.report.run import read_runs
 from pamd.report.sections import SECTIONS, Content
 from pamd.report.summary import about
 from pamd.runs.files import printable
 from pamd.version import __version__
+
+_FILES = ("configs/*.json", "tables/*.csv", "tables/*.tex", "data/*.csv", "figures/*.svg", "figures/*.png")
+"""The files of a report beside its page."""
+_POINTS = 400
+"""The maximum number of points of a curve on the page. A panel is about as wide in pixels."""
 
 
 def build(
@@ -72,17 +78,18 @@ def write(comparison: Comparison, out: Path, *, title: str, published: Sequence[
 def _move(new: Path, out: Path) -> None:
     """Move all files below `new` to `out`, the page last. Renaming needs no space on the disk."""
     page = new / "index.html"
-    for path in (*(path for path in new.rglob("*") if path.is_file() and path != page), page):
-        target = out / path.relative_to(new)
-        target.parent.mkdir(parents=True, exist_ok=True)
-        path.replace(target)
+    files = [path for path in new.rglob("*") if path.is_file() and path != page]
+    for folder in {path.parent for path in files}:
+        (out / folder.relative_to(new)).mkdir(parents=True, exist_ok=True)
+    for path in (*files, page):
+        path.replace(out / path.relative_to(new))
     atomic_io.sync_directory(out)
 
 
 def _clear(out: Path) -> None:
     """Delete the files of an earlier report, so that all files belong to the new report."""
     if (out / "index.html").is_file():
-        for pattern in ("configs/*.json", "tables/*.csv", "tables/*.tex", "figures/*.svg", "figures/*.png"):
+        for pattern in _FILES:
             for file in out.glob(pattern):
                 file.unlink()
 
@@ -105,7 +112,7 @@ def page_text(comparison: Comparison, title: str, blocks: Mapping[str, str]) -> 
             for heading, name in names.items()
         ),
         # "</script>" in a string would end the script element.
-        data=json.dumps(_data(comparison), allow_nan=False).replace("<", "\\u003c"),
+        data=json.dumps(_data(comparison), allow_nan=False, separators=(",", ":")).replace("<", "\\u003c"),
     )
 
 
@@ -133,15 +140,23 @@ def _data(comparison: Comparison) -> dict[str, Any]:
     for setting in comparison.settings:
         series = []
         for cell in comparison.row(setting):
-            mean, seeds = _points(cell.runs), [_points([run]) for run in cell.runs]
-            series.append({**look[cell.column], "runs": len(cell.runs), "points": mean, "seeds": seeds})
+            curve = figures.mean_curve(cell.runs)
+            lines = _quartiles(cell, curve) if comparison.many else [figures.mean_curve([run]) for run in cell.runs]
+            points, seeds = _points(curve), [_points(line) for line in lines]
+            series.append({**look[cell.column], "runs": len(cell.runs), "points": points, "seeds": seeds})
         panels.append({"title": setting.label, "series": series})
     return {"methods": list(look.values()), "panels": panels}
 
 
-def _points(runs: Sequence[Run]) -> list[list[float | None]]:
-    """Convert a mean curve to JSON rows for page.js. NaN becomes null."""
-    curve = figures.mean_curve(runs)
+def _quartiles(cell: Cell, curve: figures.MeanCurve) -> list[figures.MeanCurve]:
+    """Return the lower quartile, the median and the upper quartile of many runs, in place of a line per run."""
+    return [dataclasses.replace(curve, mean=line) for line in figures.quartiles(cell.runs, curve.decisions)]
+
+
+def _points(curve: figures.MeanCurve) -> list[list[float | None]]:
+    """Convert a curve to JSON rows for page.js, with at most `_POINTS` points. NaN becomes null."""
     columns = [curve.decisions, curve.frames, curve.updates, curve.seconds / 60, curve.mean, curve.error, curve.seeds]
-    rows = zip(*(column.tolist() for column in columns), strict=True)
+    count = len(curve.decisions)
+    shown = np.unique(np.linspace(0, count - 1, min(count, _POINTS)).round().astype(int))
+    rows = zip(*(column[shown].tolist() for column in columns), strict=True)
     return [[None if math.isnan(value) else round(value, 3) for value in row] for row in rows]

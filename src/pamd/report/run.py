@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from pamd.errors import RunError
 from pamd.report.config import canonical, method_name, parse_config, task_name
@@ -44,6 +45,13 @@ class Curve:
     successes: list[list[bool]] = field(default_factory=list)
     """[N][episodes]: whether an episode had success in one of its steps; [] if the task does not report it."""
 
+    @cached_property
+    def means(self) -> NDArray[np.float64]:
+        """The mean return of each evaluation, [N]."""
+        if len({len(returns) for returns in self.returns}) == 1:
+            return np.asarray(np.array(self.returns, dtype=np.float64).mean(axis=1))
+        return np.array([np.mean(returns) for returns in self.returns])
+
 
 @dataclass(frozen=True)
 class Run:
@@ -72,10 +80,15 @@ class Run:
         """The first warning of each kind during training. Only a page reads the logs for them."""
         return read_warnings(self.path)
 
+    @cached_property
+    def directory(self) -> str:
+        """The name of the run directory."""
+        return self.path.resolve().name
+
     @property
     def name(self) -> str:
         """The printable name of the run directory."""
-        return str(printable(self.path.resolve().name))
+        return str(printable(self.directory))
 
     @property
     def label(self) -> str:
@@ -107,10 +120,15 @@ class Run:
         """Whether the run was evaluated at the end of its budget. Only a finished run has a score."""
         return self.evaluated >= self.budget
 
-    @property
+    @cached_property
+    def identity(self) -> dict[str, Any]:
+        """The settings of the config that determine the computation."""
+        return tree_identity(self.config)
+
+    @cached_property
     def score(self) -> float:
         """The mean return of the last evaluation."""
-        return float(np.mean(self.curve.returns[-1]))
+        return float(self.curve.means[-1])
 
     @property
     def unseen_score(self) -> float | None:
@@ -180,7 +198,7 @@ def load_run(path: Path) -> Run:
 
 def _check_new(run: Run, seen: dict[str, Path]) -> None:
     """Raise RunError if a run with the same name or config was already loaded."""
-    keys = {"name": run.path.resolve().name, "config": canonical(tree_identity(run.config))}
+    keys = {"name": run.directory, "config": canonical(run.identity)}
     for what, key in keys.items():
         if key in seen:
             raise RunError(f"{seen[key]} and {run.path} have the same {what}: one run must not count twice")
@@ -212,4 +230,5 @@ def _seconds(decisions: Sequence[int], timing: Sequence[Row]) -> list[float | No
     if not timing:
         return [None] * len(decisions)
     at, clock = [0, *(row["decisions"] for row in timing)], [0.0, *(row["seconds"] for row in timing)]
-    return [float(np.interp(step, at, clock)) if step <= at[-1] else None for step in decisions]
+    found = np.interp(decisions, at, clock).tolist()
+    return [second if step <= at[-1] else None for step, second in zip(decisions, found, strict=True)]

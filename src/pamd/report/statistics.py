@@ -115,9 +115,7 @@ def bootstrap(
     once with all resamples in a leading axis.
     """
     drawn = [[task[rng.integers(0, len(task), (times, len(task)))] for task in sample] for sample in samples]
-    tail = (1 - level) / 2
-    low, high = np.quantile(statistic(*drawn), [tail, 1 - tail], axis=0)
-    return low, high
+    return _interval(statistic(*drawn), level)
 
 
 def estimate(
@@ -129,6 +127,49 @@ def estimate(
         return Estimate(value, None, None, digits)
     low, high = bootstrap(statistic, *samples, rng=rng)
     return Estimate(value, float(low), float(high), digits)
+
+
+def profile_interval(
+    scores: Scores, thresholds: Values, *, rng: np.random.Generator, times: int = 500
+) -> tuple[Values, Values]:
+    """Return the bootstrap interval (low, high) of the performance profile at each threshold [T], as `bootstrap` does.
+
+    A resample counts how often it has each run, so its profile is a product of matrices.
+    """
+    counts = _draw_counts(scores, rng, times)
+    shares = [count @ (task[:, None] > thresholds) / len(task) for count, task in zip(counts, scores, strict=True)]
+    return _interval(np.mean(shares, axis=0))
+
+
+def estimate_improvement(x: Scores, y: Scores, *, rng: np.random.Generator) -> Estimate:
+    """Return the probability of improvement with the interval of `estimate`, by counts as in `profile_interval`."""
+    value = float(probability_of_improvement(x, y))
+    if any(len(task) < 2 for task in (*x, *y)):
+        return Estimate(value, None, None, 2)
+    counts = zip(_draw_counts(x, rng, _RESAMPLES), _draw_counts(y, rng, _RESAMPLES), strict=True)
+    drawn = []
+    for a, b, (of_a, of_b) in zip(x, y, counts, strict=True):
+        wins = (np.sign(a[:, None] - b) + 1) / 2
+        drawn.append(((of_a @ wins) * of_b).sum(axis=-1) / wins.size)
+    low, high = _interval(np.mean(drawn, axis=0))
+    return Estimate(value, float(low), float(high), 2)
+
+
+def _draw_counts(sample: Scores, rng: np.random.Generator, times: int) -> list[Values]:
+    """Return how often each resample has each run of a task: [tasks][times, seeds]."""
+    counts = []
+    for task in sample:
+        runs = len(task)
+        drawn = rng.integers(0, runs, (times, runs)) + runs * np.arange(times)[:, None]
+        counts.append(np.bincount(drawn.ravel(), minlength=times * runs).reshape(times, runs).astype(np.float64))
+    return counts
+
+
+def _interval(resampled: Values, level: float = 0.95) -> tuple[Values, Values]:
+    """Return the percentile interval (low, high) over the first axis."""
+    tail = (1 - level) / 2
+    low, high = np.quantile(resampled, [tail, 1 - tail], axis=0)
+    return low, high
 
 
 def success_rate(successes: Sequence[bool], level: float = 0.95) -> Estimate:

@@ -86,6 +86,8 @@ def _finding(comparison: Comparison, scale: str, first: Column, second: Column) 
     return Finding(first, second, tuple(settings), sum(map(len, differences)), effect)
 
 
+_UNFOLDED = 12
+"""The maximum number of notices that the summary shows without a click."""
 _NAMED = 6
 """The maximum number of methods, tasks or pairs that the summary lists. The others are only counted."""
 
@@ -100,9 +102,18 @@ def about(comparison: Comparison, now: datetime) -> str:
         "When": _paragraph(_when(comparison, now)),
     }
     rows = "".join(f"<dt>{name}</dt><dd>{body}</dd>" for name, body in entries.items())
-    items = "".join(f"<li>{html.escape(notice)}</li>" for notice in _notices(comparison))
-    box = f"<div class=notices role=note><strong>Please note</strong><ul>{items}</ul></div>" if items else ""
-    return f"<dl class=summary>{rows}</dl>{box}"
+    return f"<dl class=summary>{rows}</dl>{_box(_notices(comparison))}"
+
+
+def _box(notices: Sequence[str]) -> str:
+    """Return the notices as HTML. Those after the first ones are collapsed."""
+    if not notices:
+        return ""
+    items = [f"<li>{html.escape(notice)}</li>" for notice in notices]
+    first, rest = "".join(items[:_UNFOLDED]), "".join(items[_UNFOLDED:])
+    more = f"{counted(len(items) - _UNFOLDED, 'more notice')}"
+    folded = rest and f"<details><summary>{more}</summary><ul>{rest}</ul></details>"
+    return f"<div class=notices role=note><strong>Please note</strong><ul>{first}</ul>{folded}</div>"
 
 
 def _describe_comparison(comparison: Comparison) -> str:

@@ -17,10 +17,10 @@ from pamd.report.statistics import (
     Estimate,
     Mean,
     estimate,
+    estimate_improvement,
     iqm,
     optimality_gap,
     paired_difference,
-    probability_of_improvement,
     seeds_needed,
 )
 from pamd.table import Quantity, Table, Value
@@ -214,7 +214,7 @@ def improvement(comparison: Comparison, scale: str, rng: np.random.Generator) ->
             continue
         a, b = ([comparison.cells[setting, column].array for setting in settings] for column in (x, y))
         repeated = any(len(task) > 1 for task in (*a, *b))
-        found = estimate(probability_of_improvement, a, b, rng=rng, digits=2) if repeated else None
+        found = estimate_improvement(a, b, rng=rng) if repeated else None
         runs = f"{sum(map(len, a))} and {sum(map(len, b))}"
         rows.append([f"{x.label} > {y.label}", ", ".join(s.name for s in settings), runs, found])
     if not rows:

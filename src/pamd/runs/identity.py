@@ -84,7 +84,11 @@ def _may_terminate(task: str) -> bool:
 def _without(added: Mapping[str, Any], value: Any) -> Any:
     """Return a part of a tree without the `added` options that have the value of earlier runs."""
     if isinstance(value, dict):
-        return {key: _without(added, inner) for key, inner in value.items() if not _has(added, key, inner)}
+        return {
+            key: _without(added, inner) if isinstance(inner, dict | list) else inner
+            for key, inner in value.items()
+            if key not in added or not _has(added, key, inner)
+        }
     return [_without(added, item) for item in value] if isinstance(value, list) else value
 
 
@@ -132,9 +136,10 @@ def refuse_edits(tree: Mapping[str, Any], state: Mapping[str, Any], checkpoint: 
     saved = state.get("config")
     if not isinstance(saved, dict):
         raise CheckpointError(f"checkpoint {checkpoint} is malformed: it contains no config")
+    identity = tree_identity(tree)
     edits = [
         f"{name} was {reprlib.repr(was)} and is {reprlib.repr(now)}"
-        for name, was, now in tree_differences(saved, tree_identity(tree))
+        for name, was, now in ([] if saved == identity else tree_differences(saved, identity))
     ]
     budget = state.get("budget")
     done, planned = budget.get("decisions") if isinstance(budget, dict) else None, tree.get("decisions")

@@ -33,6 +33,7 @@ _LARGEST_COUNT = 2**53
 """The largest count that a floating-point number represents exactly."""
 _COLLAPSED_RANK = 2.0
 """The effective rank below which the latents of a batch nearly lie on a line."""
+_NUMBER = int | float
 _OUT_OF_REACH = 0.1
 """The share of pairs with unreachable targets above which the user is warned."""
 
@@ -54,17 +55,7 @@ def read_log(path: Path, entry: Mapping[str, Any] | None = None) -> Log:
     `entry` holds the log's length and digest at the newest checkpoint. Rows that do not match it are an error, and
     later rows are dropped with a notice: nothing confirms them, and a resume writes them again.
     """
-    refuse_long_rows(path)
-    try:
-        content, after = files.read(path.parent, path.name), b""
-    except FileNotFoundError:
-        if entry is not None and entry["bytes"]:
-            raise RunError(f"{path} is missing: it was deleted") from None
-        return Log([], "")
-    except OSError as error:
-        raise RunError(f"{path} cannot be read: {error}") from None
-    if entry is not None:
-        content, after = _split(path, content, entry)
+    content, after = _content(path, entry)
     *lines, rest = content.split(b"\n")
     rows = []
     for number, line in enumerate(lines, start=1):
@@ -77,6 +68,25 @@ def read_log(path: Path, entry: Mapping[str, Any] | None = None) -> Log:
             rows, f"{path.name}: rows after the newest checkpoint were dropped; nothing confirms them", len(after)
         )
     return Log(rows, f"{path.name}: the last line is incomplete and was dropped" if rest else "")
+
+
+def unconfirmed_bytes(path: Path, entry: Mapping[str, Any]) -> int:
+    """Return the number of bytes after a checkpoint, without parsing any row. Raises RunError as `read_log` does."""
+    return len(_content(path, entry)[1])
+
+
+def _content(path: Path, entry: Mapping[str, Any] | None) -> tuple[bytes, bytes]:
+    """Return the content of a log up to the checkpoint of `entry`, and the rest."""
+    refuse_long_rows(path)
+    try:
+        content = files.read(path.parent, path.name)
+    except FileNotFoundError:
+        if entry is not None and entry["bytes"]:
+            raise RunError(f"{path} is missing: it was deleted") from None
+        return b"", b""
+    except OSError as error:
+        raise RunError(f"{path} cannot be read: {error}") from None
+    return (content, b"") if entry is None else _split(path, content, entry)
 
 
 def read_evaluations(path: Path, entry: Mapping[str, Any] | None = None) -> Log:
@@ -105,24 +115,27 @@ def read_timing(path: Path, entry: Mapping[str, Any] | None = None) -> Log:
 
 def meter_warnings(meters: Mapping[str, Any]) -> list[str]:
     """Return warnings about the meters of a log row that the user should act on. The first word is their kind."""
-    # A row of a file may hold anything.
-    rank, missed, largest, bound = (
-        value if _is_number(value := meters.get(name)) else None
-        for name in ("effective_rank", "reach_missed", "reach_largest", "reach_fixed_point")
-    )
     sentences = []
+    rank, missed = _meter(meters, "effective_rank"), _meter(meters, "reach_missed")
     if rank is not None and rank < _COLLAPSED_RANK:
         sentences.append(
             f"collapse: the latents of a batch have effective rank {rank:.2f}; "
             "the encoder no longer distinguishes states"
         )
-    if missed is not None and largest is not None and missed > _OUT_OF_REACH:
+    largest = _meter(meters, "reach_largest") if missed is not None and missed > _OUT_OF_REACH else None
+    if missed is not None and largest is not None:
         sentences.append(
             f"reach: {100 * missed:.0f}% of the targets exceed {largest:.3g}, the "
             f"largest value of this distance on this encoder's latents, so the regression saturates; "
-            f"{_reach_advice(largest, bound)}"
+            f"{_reach_advice(largest, _meter(meters, 'reach_fixed_point'))}"
         )
     return sentences
+
+
+def _meter(meters: Mapping[str, Any], name: str) -> float | None:
+    """Return a meter if it is a number. A row of a file may hold anything."""
+    value = meters.get(name)
+    return value if _is_number(value) else None
 
 
 def _reach_advice(largest: float, bound: float | None) -> str:
@@ -144,8 +157,9 @@ def read_warnings(run: Path) -> dict[str, str]:
     for name in ("train", "timing"):
         path = run / f"{name}.jsonl"
         try:
+            where = str(path)
             for row in read_log(path).rows:
-                _check_counts(row, ("decisions",), str(path))
+                _check_counts(row, ("decisions",), where)
                 for sentence in [*meter_warnings(row), *filter(None, [row.get("warning")])]:
                     kind, _, rest = str(files.printable(str(sentence))).partition(": ")
                     first.setdefault(kind, f"at decision {row['decisions']:,}: {rest}")
@@ -168,6 +182,8 @@ def newest_row(path: Path) -> Row:
 def refuse_long_rows(path: Path) -> None:
     """Raise RunError if a line is longer than any row. Call this before the whole file is read into memory."""
     with suppress(OSError), atomic_io.open_file(path, "rb") as file:  # whoever reads the file reports the error
+        if os.fstat(file.fileno()).st_size <= _MAX_LENGTH:
+            return
         for number, line in enumerate(iter(lambda: file.readline(_MAX_LENGTH + 1), b""), start=1):
             if len(line) > _MAX_LENGTH:
                 raise RunError(
@@ -290,4 +306,4 @@ def _check_returns(row: Mapping[str, Any], where: str) -> None:
 
 
 def _is_number(value: object) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool) and abs(value) <= LARGEST_RETURN
+    return isinstance(value, _NUMBER) and not isinstance(value, bool) and abs(value) <= LARGEST_RETURN

@@ -12,7 +12,7 @@ from pamd.runs import files
 from pamd.runs.campaigns import campaign_runs, is_packed
 from pamd.runs.checkpoints import list_checkpoints, read_counters, read_state, read_tensors
 from pamd.runs.identity import identity_digest, refuse_edits, tree_identity
-from pamd.runs.logs import Log, Row, read_evaluations, read_log, read_timing
+from pamd.runs.logs import Log, Row, read_evaluations, read_timing, unconfirmed_bytes
 from pamd.runs.status import Status, read_status
 from pamd.runs.versions import read_versions
 
@@ -108,15 +108,18 @@ def _read_logs(path: Path, config: Mapping[str, Any], status: Status) -> _Logs:
 
 
 def _confirmed_logs(path: Path, entries: Mapping[str, Any], status: Status, checkpoint: str) -> _Logs:
-    readers = {"train": read_log, "eval": read_evaluations, "timing": read_timing}
-    logs = {name: read(path / f"{name}.jsonl", entries[name]) for name, read in readers.items()}
-    for name, log in logs.items():
-        if log.unconfirmed and status.state == "finished":
+    evaluations = read_evaluations(path / "eval.jsonl", entries["eval"])
+    timing = read_timing(path / "timing.jsonl", entries["timing"])
+    # Nothing in a record needs the rows of train.jsonl, which is the longest log.
+    later = {"train": unconfirmed_bytes(path / "train.jsonl", entries["train"])}
+    later |= {"eval": evaluations.unconfirmed, "timing": timing.unconfirmed}
+    for name, count in later.items():
+        if count and status.state == "finished":
             raise RunError(
-                f"{path / name}.jsonl was edited: {log.unconfirmed} bytes were written after checkpoint {checkpoint},"
+                f"{path / name}.jsonl was edited: {count} bytes were written after checkpoint {checkpoint},"
                 " but the run has finished"
             )
-    return _Logs(logs["eval"], logs["timing"], f"checkpoint {checkpoint}")
+    return _Logs(evaluations, timing, f"checkpoint {checkpoint}")
 
 
 def _is_complete(checkpoint: Path) -> bool:

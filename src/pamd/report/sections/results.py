@@ -6,7 +6,7 @@ import html
 from collections.abc import Sequence
 from pathlib import Path
 
-from pamd.report import figures, tables
+from pamd.report import data, figures, tables
 from pamd.report.comparison import of_success
 from pamd.report.markup import file_name, picture
 from pamd.report.sections import Content, add
@@ -32,13 +32,15 @@ def returns(content: Content) -> str:
 
 @add(20, "Learning curves")
 def curves(content: Content) -> str:
-    """Write the figure for print, and return the elements that page.js fills with curves."""
+    """Write the figure for print and the data, and return the elements that page.js fills with curves."""
     figures.curves(content.comparison, content.out / "figures" / "learning-curves")
+    data.write_data(content.comparison, content.out)
     units = {"decisions": "decisions", "frames": "frames", "updates": "updates", "minutes": "wall time"}
     radios = "".join(
         f"<label><input type=radio name=unit value={unit}{' checked' if unit == 'decisions' else ''}> {name}</label>"
         for unit, name in units.items()
     )
+    lines = "quartiles and median of the seeds" if content.comparison.many else "each seed"
     succeeded, success = of_success(content.comparison), ""
     if succeeded is not None:
         drawn = figures.curves(succeeded, content.out / "figures" / "success-curves", "success rate")
@@ -51,8 +53,8 @@ def curves(content: Content) -> str:
         "</noscript>"
         '<div class=controls id=methods role=group aria-label="Methods"></div>'
         f"<div class=controls><fieldset><legend>x axis:</legend>{radios}</fieldset>"
-        "<label><input type=checkbox id=seeds> each seed</label></div>"
-        f"<div class=panels id=panels></div>{success}"
+        f"<label><input type=checkbox id=seeds> {lines}</label></div>"
+        f"<div class=panels id=panels></div>{success}{data.links()}"
     )
 
 

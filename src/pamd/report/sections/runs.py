@@ -6,12 +6,14 @@ A file that cannot be shown is listed with the reason. The rest of the report is
 from __future__ import annotations
 
 import shlex
+from collections.abc import Sequence
 from pathlib import Path
 from urllib.parse import quote
 
 from pamd.errors import RunError
+from pamd.report import data
 from pamd.report.diagnostics import Section, parse_section
-from pamd.report.markup import anchor, escaped, figure, file_name, note
+from pamd.report.markup import anchor, config_file, escaped, figure, note
 from pamd.report.run import Run
 from pamd.report.sections import Content, add
 from pamd.runs import files
@@ -41,25 +43,48 @@ def diagnostics(content: Content) -> str:
 @add(60, "Runs and their configs")
 def provenance(content: Content) -> str:
     """Return the state, config and command of each run as HTML. The configs are also written to out/configs."""
-    runs, folder = content.comparison.runs, content.out / "configs"
-    folder.mkdir(parents=True, exist_ok=True)
-    text = "".join(_run(run, folder) for run in runs)
+    runs, many = content.comparison.runs, content.comparison.many
+    (content.out / "configs").mkdir(parents=True, exist_ok=True)
+    for run in runs:
+        (content.out / config_file(run)).write_text(run.config_text, encoding="utf-8")
+    text = _table(runs) if many else "".join(map(_run, runs))
     if len(runs) > _LISTED:
-        text = f"<details><summary>All {len(runs)} runs</summary>{text}</details>"
-    return f"{note('To repeat a run, run its command in the directory of this page.')}{text}"
+        text = f"<details><summary>All {len(runs):,} runs</summary>{text}</details>"
+    how = "To repeat a run, run its command in the directory of this page."
+    if many:
+        how = "To repeat a run, run pamd train --config configs/RUN.json in the directory of this page."
+    return f"{note(how)}{data.links()}{text}"
 
 
-def _run(run: Run, folder: Path) -> str:
-    name = f"{file_name(run.path.resolve().name)}.json"
-    (folder / name).write_text(run.config_text, encoding="utf-8")
-    command = shlex.join(["pamd", "train", "--config", f"configs/{name}"])
-    state = f"finished, {run.budget:,} decisions" if run.finished else run.progress
+def _table(runs: Sequence[Run]) -> str:
+    """Return a row per run as HTML, with a link to its config."""
+    heads = "".join(f"<th scope=col>{head}</th>" for head in ("config", "state", "confirmed by", "warnings"))
+    rows = "".join(
+        f'<tr id={anchor(run)}><td class=name><a href="{quote(config_file(run))}">{escaped(run.name)}</a>'
+        f"<td>{escaped(_state(run))}<td>{escaped(run.verified or 'nothing')}<td>{escaped(_warnings(run))}"
+        for run in runs
+    )
+    return f'<div class=wide tabindex=0 role=region aria-label="Runs"><table><tr>{heads}{rows}</table></div>'
+
+
+def _warnings(run: Run) -> str:
+    """Return the kinds of the warnings in training and their first decisions. data/runs.csv has the whole text."""
+    return ", ".join(f"{kind} {text.partition(': ')[0]}" for kind, text in run.warnings.items())
+
+
+def _state(run: Run) -> str:
+    return f"finished, {run.budget:,} decisions" if run.finished else run.progress
+
+
+def _run(run: Run) -> str:
+    file = config_file(run)
+    command = shlex.join(["pamd", "train", "--config", file])
     what = "This config and the logs are" if run.verified.startswith("checkpoint") else "This config is"
     verified = f"confirmed by {run.verified}" if run.verified else "not confirmed: the directory contains no evidence"
-    link = f'<a href="configs/{quote(name)}">configs/{escaped(name)}</a>'
+    link = f'<a href="{quote(file)}">{escaped(file)}</a>'
     warned = "".join(note(f"{kind}, {text}") for kind, text in run.warnings.items())
     return (
-        f"<details id={anchor(run)}><summary>{escaped(f'{run.name} ({state})')}</summary>"
+        f"<details id={anchor(run)}><summary>{escaped(f'{run.name} ({_state(run)})')}</summary>"
         f"<p>Command:</p><pre>{escaped(command)}</pre><p>Config: {link}</p>"
         f"{note(f'{what} {verified}.')}{warned}<pre>{escaped(run.config_text)}</pre></details>"
     )

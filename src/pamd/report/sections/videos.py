@@ -21,18 +21,22 @@ VIDEO_BYTES = 1_000_000
 """Larger videos are linked instead of embedded."""
 _PAGE_BYTES = 20_000_000
 """The maximum total size of embedded videos in bytes. Further videos are linked."""
+_MANY_BYTES = 1_000_000
+"""The same for a page on many runs, which must stay small."""
 
 
 @add(30, "Videos")
 def videos(content: Content) -> str:
     """Return one row of videos per setting and seed as HTML. All seeds except the first are collapsed."""
     comparison, out = content.comparison, content.home or content.out
-    text, fits = "", _allowance()
+    text, fits = "", _allowance(_MANY_BYTES if comparison.many else _PAGE_BYTES)
     for setting in comparison.settings:
         rows = _rows(comparison, setting, out, fits)
         if rows:
-            more = "".join(rows[1:])
-            folded = more and f"<details><summary>{counted(len(rows) - 1, 'more seed')}</summary>{more}</details>"
+            more, seeds = "".join(rows[1:]), counted(len(rows) - 1, "more seed")
+            folded = more and f"<details><summary>{seeds}</summary>{more}</details>"
+            if more and comparison.many:
+                folded = note(f"The videos of {seeds} are in the run directories.")
             text += f"<h3>{escaped(setting.label)}</h3>{rows[0]}{folded}"
     return text
 
@@ -103,9 +107,8 @@ def _value(score: float) -> Estimate:
     return Estimate(score, None, None)
 
 
-def _allowance() -> Callable[[int], bool]:
-    """Return a function that decides whether a video of a given size may be embedded, and counts the embedded bytes."""
-    left = _PAGE_BYTES
+def _allowance(left: int) -> Callable[[int], bool]:
+    """Return a function that decides whether a video of a given size may be embedded, up to `left` bytes in total."""
 
     def fits(size: int) -> bool:
         nonlocal left
