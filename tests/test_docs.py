@@ -35,6 +35,9 @@ def test_reference_is_up_to_date(monkeypatch: pytest.MonkeyPatch) -> None:
     ours = {name: DISTANCES.get(name) for name in DISTANCES.names() if not name.startswith("outside-")}
     monkeypatch.setattr(DISTANCES, "_entries", ours)
     assert build.reference() == (ROOT / "docs" / "reference.md").read_text(), "run `make docs`"
+    family = (ROOT / "docs" / "family.md").read_text()
+    assert build.family_page(family) == family, "run `make docs`"
+    assert "not measured" not in family, "run `python -m benchmarks distances --threads 1 --json results/bench`"
 
 
 def test_reference_of_the_command_line_is_up_to_date() -> None:

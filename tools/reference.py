@@ -1,14 +1,18 @@
-"""Write docs/reference.md, docs/cli.md and docs/api.md anew from the code: `make docs`."""
+"""Write docs/reference.md, docs/cli.md, docs/api.md and a table of docs/family.md anew from the code: `make docs`."""
 
 from __future__ import annotations
 
 import dataclasses
 import importlib
 import inspect
+import json
+import math
 import re
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
+
+import torch
 
 import pamd
 from pamd import errors
@@ -24,6 +28,7 @@ from pamd.schema import field_docs
 from pamd.table import NONE
 
 DOCS = Path(__file__).parents[1] / "docs"
+BENCH = DOCS.parent / "results" / "bench" / "distances.json"
 DIMENSION = 50
 NESTED = {
     "env": "See [environments](#environments).",
@@ -131,6 +136,41 @@ def _distances() -> list[str]:
     lines += ["d(z, z) = 1e-4 by default. `pamd-scaled` multiplies it by its scale."]
     lines += ["", "### Options of distances", ""]
     return lines + _options(pamd.DISTANCES)
+
+
+def family_page(page: str) -> str:
+    """The page of the family with its table of distances, from the registry and results/bench/distances.json."""
+    start, end = "<!-- distances -->\n", "<!-- end of distances -->"
+    before, _, rest = page.partition(start)
+    return before + start + "\n".join(_family_of_distances()) + "\n" + end + rest.partition(end)[2]
+
+
+def _family_of_distances() -> list[str]:
+    measured = {row["distance"]: row for row in json.loads(BENCH.read_text())["rows"]}
+    lines = [
+        "| distance | parameters | MFLOP | head | update, `cpu` | update, `state` | symmetric | triangle | reach |"
+    ]
+    lines.append("|---" * 9 + "|")
+    for name in pamd.DISTANCES.names():
+        made, row = pamd.distance(name, latent_dim=DIMENSION), measured.get(name)
+        count = f"{sum(p.numel() for p in made.parameters()):,}"
+        times = [row[key] for key in ("MFLOP", "head", "update, cpu", "update, state")] if row else ["not measured"] * 4
+        held = ["yes" if holds else "no" for holds in (made.properties.symmetric, made.properties.triangle)]
+        lines.append(f"| `{name}` | " + " | ".join([count, *map(str, times), *held, _reach(made)]) + " |")
+    return lines
+
+
+def _reach(distance: Any) -> str:
+    """What limits the largest value of a distance: tried out on longer latents and on other weights."""
+    value = distance.max_value(1.0)
+    if math.isinf(value):
+        return "no bound"
+    limits = ["latents"] if distance.max_value(2.0) > value else []
+    with torch.no_grad():
+        for parameter in distance.parameters():
+            parameter += 1
+    limits += ["weights"] if not math.isclose(distance.max_value(1.0), value) else []
+    return " and ".join(limits) or "constant"
 
 
 def _operators() -> list[str]:
@@ -300,3 +340,4 @@ if __name__ == "__main__":
     (DOCS / "reference.md").write_text(reference())
     (DOCS / "cli.md").write_text(command_line())
     (DOCS / "api.md").write_text(api())
+    (DOCS / "family.md").write_text(family_page((DOCS / "family.md").read_text()))

@@ -195,6 +195,8 @@ class Pairs:
     """[P], int64"""
     complete: bool = False
     """Whether these are all B x B pairs in row-major order. Matrix computations are then possible."""
+    aligned: bool = False
+    """Whether `left` is 0, 1, ..., B - 1. The left rows are then the batch itself, without a copy."""
 
     def __post_init__(self) -> None:
         if self.left.ndim != 1 or self.left.shape != self.right.shape:
@@ -207,7 +209,7 @@ class Pairs:
         # Draw on the generator's device, so that a CPU generator gives the same pairs on every device.
         drawn_on = generator.device if generator is not None else device_
         right = torch.randperm(batch, generator=generator, device=drawn_on).to(device_)
-        return Pairs(torch.arange(batch, device=device_), right)
+        return Pairs(torch.arange(batch, device=device_), right, aligned=True)
 
     @staticmethod
     def all(batch: int, device: torch.device | None = None) -> Pairs:

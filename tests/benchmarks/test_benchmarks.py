@@ -15,7 +15,7 @@ from torch.nn.utils import parameters_to_vector
 
 import benchmarks
 
-SLOW = ["update", "replay", "render", "pipeline", "integrations", "peers", "states", "methods"]
+SLOW = ["update", "replay", "render", "pipeline", "integrations", "peers", "states", "methods", "distances"]
 
 
 def test_the_limit_is_the_rate_of_the_matrix_product() -> None:

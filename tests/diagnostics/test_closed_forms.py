@@ -13,7 +13,15 @@ from torch import Tensor
 
 import pamd
 from pamd import exact
-from pamd.diagnostics import absorption_ratio, denoising_factor, geometry_of, match
+from pamd.diagnostics import (
+    Residual,
+    ResidualSettings,
+    absorption_ratio,
+    denoising_factor,
+    geometry_of,
+    match,
+    save,
+)
 from pamd.diagnostics.absorption import Curve, absorption
 from pamd.diagnostics.base import Ledger, rank_correlation
 from pamd.diagnostics.exact import _metric_of, _relative_residual, distortion
@@ -23,6 +31,7 @@ from pamd.diagnostics.matching import parameters
 from pamd.distances.pamd import QuadraticForm
 from pamd.distances.quadratic import Form, QuadraticConfig
 from pamd.errors import ConfigError, ShapeError
+from pamd.report.diagnostics import draw
 from pamd.representation.meters import entropy_rank
 
 
@@ -130,6 +139,24 @@ def test_absorption_takes_the_seeds_that_have_both_curves() -> None:
     assert (found.seeds, found.ratio, found.level) == (1, pytest.approx(0.5), pytest.approx(0.1))
     assert found.relative_ratio == pytest.approx(2 / 3)
     assert absorption("mlp", curves) is None
+
+
+def test_many_distances_are_drawn_as_the_ends_of_their_curves(tmp_path: Path) -> None:
+    names = ("pamd", "mlp", "l2-unit", "iqe", "mrn")
+    curves = tuple(
+        Curve(name, encoder, seed, [0, 1], [1.0, 0.1 / (seed + 1)], [1.0, 10.0], [1.0, 0.1])
+        for name in names
+        for encoder in ("frozen", "trainable")
+        for seed in range(2)
+    )
+    ratios = tuple(found for name in names if (found := absorption(name, curves)) is not None)
+    source = {"source": "run", "transitions": 2, "size": 8}
+    heads = tuple(match(name, 50) for name in names)
+    save(Residual(ResidualSettings(), source, 0.5, heads, curves, ratios), tmp_path)
+    section = draw(tmp_path)
+    assert "frozen (filled)" in section.figures[0].caption
+    assert (tmp_path / "residual.png").stat().st_size > 10_000
+    assert ["iqe", "193,801", "475"] in section.tables[1].rows
 
 
 def test_heads_match_as_the_paper_counts_them() -> None:

@@ -9,9 +9,10 @@ import numpy as np
 import pytest
 
 from pamd import diagnostics, exact
-from pamd.diagnostics.dimension import _least_distortions, _varied_mdps
+from pamd.diagnostics.dimension import _least_distortions
 from pamd.diagnostics.exact import quotient, space_of
 from pamd.diagnostics.matching import match
+from pamd.diagnostics.mdps import varied_mdps
 from pamd.errors import ConfigError, UnknownNameError
 from pamd.report.diagnostics import draw
 
@@ -71,7 +72,7 @@ def test_fits_are_kept_and_drawn(tmp_path: Path) -> None:
 
 
 def test_the_figure_has_more_than_twenty_mdps_that_differ() -> None:
-    mdps = _varied_mdps()
+    mdps = varied_mdps()
     assert len(mdps) > 20
     seen = {(mdp.under(exact.uniform_policy(mdp))[0].round(9).tobytes(), mdp.gamma) for mdp in mdps.values()}
     assert len(seen) == len(mdps)

@@ -8,10 +8,11 @@ import numpy as np
 import pytest
 
 from pamd import diagnostics, exact
-from pamd.diagnostics.exact import _embed, _relative_residual
+from pamd.diagnostics.exact import _embed, _relative_residual, violations
 from pamd.diagnostics.matching import match
 from pamd.errors import ConfigError, MDPError, UnknownNameError
 from pamd.report.diagnostics import draw
+from pamd.report.diagnostics.heads import _GAP, _spread
 
 SMALL = {"line": exact.garnet(6, rng=np.random.default_rng(0))}
 
@@ -53,3 +54,34 @@ def test_what_cannot_be_embedded_is_refused() -> None:
         diagnostics.exact({"alike": alike}, metrics=["mico"])
     with pytest.raises(MDPError):
         exact.FiniteMDP(np.full((4, 1, 4), 0.5), np.ones((4, 1)))
+
+
+def test_violations_are_those_of_a_loop_over_triples() -> None:
+    rng = np.random.default_rng(0)
+    d = rng.uniform(0.1, 1, (6, 6)) ** 2
+    d = (d + d.T) / 2
+    triples = [(x, y, z) for x in range(6) for y in range(6) for z in range(6) if len({x, y, z}) == 3]
+    broken = [d[x, z] > d[x, y] + d[y, z] for x, y, z in triples]
+    assert 0 < violations(d) == pytest.approx(np.mean(broken))
+    points = rng.normal(size=(6, 2))
+    assert violations(np.linalg.norm(points[:, None] - points, axis=-1)) == 0
+    assert violations(d[:2, :2]) == 0
+
+
+def test_many_metrics_are_drawn_as_medians(tmp_path: Path) -> None:
+    options = {"metrics": ["policy-bisimulation"], "dimensions": [2, 3], "steps": 2, "seeds": 1}
+    result = diagnostics.exact(suite="varied", distances=["l2", "pamd", "iqe"], **options)  # type: ignore[arg-type]
+    assert len({cell.mdp for cell in result.cells}) == 22
+    assert all(cell.violations == 0 for cell in result.cells if cell.distance != "pamd")
+    diagnostics.save(result, tmp_path)
+    section = draw(tmp_path)
+    assert [figure.file for figure in section.figures] == ["distortion"]
+    assert (tmp_path / "distortion.png").stat().st_size > 20_000
+    assert "triangle violations" in section.text()
+
+
+def test_names_are_moved_apart_and_no_further() -> None:
+    spread = _spread([0.1, 0.1, 0.11, 0.9])
+    assert np.diff(spread).min() == pytest.approx(_GAP)
+    assert np.mean(spread[:3]) == pytest.approx(0.31 / 3, abs=1e-3)
+    assert spread[3] == 0.9

@@ -22,20 +22,13 @@ from pamd import exact as truth
 from pamd.diagnostics.base import Ledger, Progress, diagnostic, quiet, rank_correlation
 from pamd.diagnostics.exact import START, Space, quotient, space_of
 from pamd.diagnostics.matching import Head, match
+from pamd.diagnostics.mdps import varied_mdps
 from pamd.distances import DISTANCES
 from pamd.errors import ConfigError
 from pamd.exact import FiniteMDP
 from pamd.exact.mdp import Array
 
 _DIMENSIONS = (1, 2, 3, 4, 6, 8)
-_PLANS = {
-    "corridor": "............G",
-    "short corridor": ".....G",
-    "open": "....\n....\n...G",
-    "ring": "....\n.##.\n.##.\n...G",
-    "rooms": "..#..\n.....\n..#.G",
-    "comb": ".....\n.#.#.\n.#.#G",
-}
 _SHARPNESS = (2.0, 30.0)
 """The inverse temperature of the smooth maximum that approximates the distortion, at the first and the last step."""
 _CHECK_EVERY = 25
@@ -63,23 +56,6 @@ class Dimension:
     cells: tuple[Need, ...]
     rank_correlation: dict[str, float]
     """By distance, the rank correlation of the needed dimension and the effective dimension. None counts as largest."""
-
-
-def _varied_mdps() -> dict[str, FiniteMDP]:
-    """Return 22 MDPs of various dimensions: garnets with several branchings, and grids with two discounts."""
-    rng = np.random.default_rng(0)
-    garnets = {
-        f"garnet {states}-{branching}": truth.garnet(states, 2, branching, rng=rng)
-        for states in (8, 11)
-        for branching in (1, 2, 3, 5, 7)
-    }
-    # Under the uniform policy, a slip changes nothing, but the discount does.
-    grids = {
-        f"{name}, gamma {gamma}": truth.grid_world(plan, gamma=gamma)
-        for name, plan in _PLANS.items()
-        for gamma in (0.9, 0.6)
-    }
-    return {**garnets, **grids}
 
 
 @diagnostic("dimension")
@@ -121,7 +97,7 @@ def dimension(
     names = tuple(DISTANCES.names() if distances is None else distances)
     for name in names:
         DISTANCES.get(name)
-    mdps = _varied_mdps() if mdps is None else mdps
+    mdps = varied_mdps() if mdps is None else mdps
     settings = {
         "within": within,
         "dimensions": sorted(dimensions),

@@ -22,6 +22,7 @@ from torch.nn import functional as F
 from pamd import exact as truth
 from pamd.diagnostics.base import Ledger, Progress, diagnostic, quiet, rank_correlation
 from pamd.diagnostics.matching import Head, match
+from pamd.diagnostics.mdps import standard_mdps, varied_mdps
 from pamd.distances import DISTANCES, Distance
 from pamd.errors import ConfigError
 from pamd.exact import FiniteMDP
@@ -34,12 +35,6 @@ START = 2.0
 """The typical initial distance between random latents; the mean of the metric is 1. If it is much larger, a norm
 converges to bad minima. If it is smaller, a trace-normalized form, which never exceeds the norm, cannot reach the
 maximum of the metric."""
-_GRID = """
-    .....
-    .##..
-    ...#.
-    .#..G
-"""
 
 
 @dataclass(frozen=True)
@@ -75,6 +70,9 @@ class Cell:
     """`_relative_residual` of the fitted pairs"""
     held_out: float
     """`_relative_residual` of the held-out pairs"""
+    violations: float | None = None
+    """The share of triples of different states whose fitted distances violate the triangle inequality; None in results
+    of earlier versions."""
 
 
 @dataclass(frozen=True)
@@ -97,6 +95,15 @@ def distortion(d: Array, D: Array) -> float:
     return float(ratio.max() / ratio.min()) if ratio.min() > 0 else float("inf")
 
 
+def violations(d: Array) -> float:
+    """Return the share of triples of different states with d(x, z) > d(x, y) + d(y, z), for symmetric d [S, S]."""
+    detour = d[:, :, None] + d[None]  # [x, y, z]
+    broken = d[:, None, :] > detour + 1e-6 * np.abs(detour)
+    x, y, z = np.ogrid[tuple(slice(len(d)) for _ in range(3))]
+    different = (x != y) & (y != z) & (x < z)
+    return float(broken[different].mean()) if different.any() else 0.0
+
+
 def _relative_residual(d: Array, D: Array) -> float:
     """Return the scale-invariant error min over c of |c d - D|^2 / |D - mean D|^2. d, D: [P].
 
@@ -105,14 +112,6 @@ def _relative_residual(d: Array, D: Array) -> float:
     error = float(D @ D) - (float(d @ D) ** 2 / float(d @ d) if d.any() else 0.0)
     spread = float(np.square(D - D.mean()).sum())
     return max(error, 0.0) / spread if spread > 0 else 0.0
-
-
-def _standard_mdps() -> dict[str, FiniteMDP]:
-    """Return a random MDP and a grid with walls and a goal."""
-    return {
-        "garnet": truth.garnet(20, rng=np.random.default_rng(0)),
-        "grid": truth.grid_world(_GRID, slip=0.1),
-    }
 
 
 def _metric_of(mdp: FiniteMDP, metric: str) -> Array:
@@ -129,6 +128,7 @@ def _metric_of(mdp: FiniteMDP, metric: str) -> Array:
 def exact(
     mdps: Mapping[str, FiniteMDP] | None = None,
     *,
+    suite: Literal["two", "varied"] = "two",
     metrics: Sequence[str] = ("bisimulation", "mico"),
     distances: Sequence[str] = _DISTANCES,
     dimensions: Sequence[int] = _DIMENSIONS,
@@ -145,6 +145,7 @@ def exact(
     Finished fits are kept. After an interruption, rerun the same command to continue.
 
     Args:
+        suite: the MDPs: two (a garnet and a grid) or varied (22 garnets and grids)
         metrics: bisimulation, policy-bisimulation, mico, value, advantage, n-step, state-action or kernel
         distances: distances to test; see `pamd list distances`
         dimensions: latent dimensions
@@ -160,7 +161,8 @@ def exact(
             raise ConfigError(f"exact: {what} must name at least one, and dimensions be at least 1, got {names}")
     for name in distances:
         DISTANCES.get(name)
-    mdps = _standard_mdps() if mdps is None else mdps
+    if mdps is None:
+        mdps = varied_mdps() if suite == "varied" else standard_mdps()
     tables = {}
     for count, (mdp, metric) in enumerate(itertools.product(mdps, metrics)):
         progress("solving MDPs", count, len(mdps) * len(metrics))
@@ -222,14 +224,13 @@ def _embed(
     return np.asarray((values + values.T) / 2)
 
 
-def _measured(
-    d: Array, D: Array, fitted: NDArray[np.int64], rest: NDArray[np.int64]
-) -> tuple[float, float, float, float]:
-    """Return the last four fields of a `Cell` for distances d and the metric D, [S, S] each."""
+def _measured(d: Array, D: Array, fitted: NDArray[np.int64], rest: NDArray[np.int64]) -> tuple[float, ...]:
+    """Return the last five fields of a `Cell` for distances d and the metric D, [S, S] each."""
     upper = np.triu_indices(len(D), 1)
     some, others = ((d[p[:, 0], p[:, 1]], D[p[:, 0], p[:, 1]]) for p in (fitted, rest))
     whole = d[upper], D[upper]
-    return distortion(*whole), rank_correlation(*whole), _relative_residual(*some), _relative_residual(*others)
+    errors = _relative_residual(*some), _relative_residual(*others)
+    return distortion(*whole), rank_correlation(*whole), *errors, violations(d)
 
 
 def _split(states: int, held_out: float, seed: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:

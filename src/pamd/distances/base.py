@@ -120,15 +120,13 @@ class Distance(nn.Module, ABC, Generic[_ConfigT]):
         self, z: Tensor, z_prime: Tensor, pairs: Pairs, generator: torch.Generator | None = None
     ) -> Measurement:
         """Call `measure` on the rows that `pairs` selects. z, z_prime: [B, d]."""
-        z, z_prime = self._embedded(*self._checked(z, z_prime, paired=False))
-        return self._measured(_rows_of(z, pairs.left), _rows_of(z_prime, pairs.right), generator)
+        return self._measured(*self._selected(z, z_prime, pairs), generator)
 
     def between(self, z: Tensor, z_prime: Tensor, pairs: Pairs) -> Tensor:
         """Compute the values of the rows that `pairs` selects. z, z_prime: [B, d] -> [P] (coordinate-wise: [P, d])."""
         if pairs.complete and not self.coordinate_wise:
             return self.all_pairs(z, z_prime).reshape(-1)
-        z, z_prime = self._embedded(*self._checked(z, z_prime, paired=False))
-        return self._values(_rows_of(z, pairs.left), _rows_of(z_prime, pairs.right))
+        return self._values(*self._selected(z, z_prime, pairs))
 
     def all_pairs(self, z: Tensor, z_prime: Tensor | None = None) -> Tensor:
         """Compute the values between all rows of z [B, d] and all rows of z_prime [C, d] (default z) -> [B, C].
@@ -190,6 +188,11 @@ class Distance(nn.Module, ABC, Generic[_ConfigT]):
         """Call `_embed` on both, and only once if they are the same."""
         embedded = self._embed(z)
         return embedded, embedded if z_prime is z else self._embed(z_prime)
+
+    def _selected(self, z: Tensor, z_prime: Tensor, pairs: Pairs) -> tuple[Tensor, Tensor]:
+        """Check and embed z, z_prime [B, d], and return both sides of the pairs. The gradient of z[rows] is slower."""
+        z, z_prime = self._embedded(*self._checked(z, z_prime, paired=False))
+        return z if pairs.aligned else z.index_select(0, pairs.left), z_prime.index_select(0, pairs.right)
 
     def _measured(self, z: Tensor, z_prime: Tensor, generator: torch.Generator | None) -> Measurement:
         """Compute `measure` of embedded latents."""
@@ -258,11 +261,6 @@ class Distance(nn.Module, ABC, Generic[_ConfigT]):
         if z.dtype != z_prime.dtype:
             raise DtypeError(f"{name}: z is {z.dtype} but z_prime is {z_prime.dtype}; they must agree")
         raise DtypeError(f"{name}: z is {z.dtype} but the distance is {distance_dtype}; convert it with .to(z.dtype)")
-
-
-def _rows_of(z: Tensor, rows: Tensor) -> Tensor:
-    """Return z[rows]. The gradient of an index is several times slower."""
-    return z.index_select(0, rows)
 
 
 DISTANCES: Registry[type[Distance[Any]]] = Registry("distance", "pamd.distances", with_config=True)

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from pamd.report.diagnostics.heads import add_legend, kind_color, label_ends
 from pamd.report.diagnostics.section import Picture, Section, number
 from pamd.report.figures import color, save_figure
 from pamd.table import Table
@@ -16,14 +17,27 @@ from pamd.table import Table
 _FITS = 0.05
 """A relative residual below this counts as a fit: more than 95% of the metric's variance is explained."""
 
+_PANELS = 6
+"""The maximum number of metrics with a panel each. A figure of more metrics shows medians over them."""
+_TALLEST = 30.0
+"""The top of an axis of distortions."""
+
 Cell = dict[str, Any]
 
 
 def section(data: dict[str, Any], directory: Path) -> Section:
     """Write the figures of one experiment and return the section."""
     cells = data["cells"]
-    save_figure(_figure(cells, "residual", "relative residual, fitted pairs"), directory / "fitted")
-    save_figure(_figure(cells, "held_out", "relative residual, held-out pairs"), directory / "held_out")
+    if len({(c["mdp"], c["metric"]) for c in cells}) > _PANELS:
+        save_figure(_summary(cells), directory / "distortion")
+        tables, pictures = [], [Picture("distortion", "Medians over all metrics against the latent dimension.")]
+    else:
+        save_figure(_figure(cells, "residual", "relative residual, fitted pairs"), directory / "fitted")
+        save_figure(_figure(cells, "held_out", "relative residual, held-out pairs"), directory / "held_out")
+        tables, pictures = [_dimensions(cells)], [
+            Picture("fitted", "Error on the fitted pairs against the latent dimension; mean over seeds."),
+            Picture("held_out", "Error on pairs that were held out."),
+        ]  # fmt: skip
     settings = data["settings"]
     paragraphs = [
         "Each distance was fitted to exact metrics of finite MDPs over a table of one latent vector per state: frozen"
@@ -32,16 +46,14 @@ def section(data: dict[str, Any], directory: Path) -> Section:
         f"{settings['held_out']:.0%} of the pairs were held out of the fit. A head that fits the other pairs with a"
         " frozen table but not these has memorized pairs instead of finding an embedding.",
         "Relative residual: the squared error after the best rescaling, divided by the variance of the metric. A"
-        " constant distance has 1.",
+        " constant distance has 1. Distortion: the largest ratio of distance and metric over the smallest, of all"
+        " pairs.",
     ]
     return Section(
         "Exact behavioral metrics, embedded",
         paragraphs,
-        [_dimensions(cells), _by_dimension(cells), *([_sizes(data["spaces"])] if data.get("spaces") else [])],
-        [
-            Picture("fitted", "Error on the fitted pairs against the latent dimension; mean over seeds."),
-            Picture("held_out", "Error on pairs that were held out."),
-        ],
+        [*tables, _by_dimension(cells), *([_sizes(data["spaces"])] if data.get("spaces") else [])],
+        pictures,
     )
 
 
@@ -65,6 +77,7 @@ def _dimensions(cells: list[Cell]) -> Table:
 def _by_dimension(cells: list[Cell]) -> Table:
     """Return a table of errors over all metrics and seeds, at the smallest and at the largest dimension."""
     dimensions = sorted({c["latent_dim"] for c in cells})
+    counted = all(c.get("violations") is not None for c in cells)  # not by earlier versions
     rows = []
     for distance in dict.fromkeys(c["distance"] for c in cells):
         for encoder in ("trainable", "frozen"):
@@ -82,9 +95,11 @@ def _by_dimension(cells: list[Cell]) -> Table:
                         f"{np.mean([c['rank_correlation'] for c in selected]):.2f}",
                         number(float(np.mean([c["residual"] for c in selected]))),
                         number(float(np.mean([c["held_out"] for c in selected]))),
+                        *([f"{np.mean([c['violations'] for c in selected]):.1%}"] if counted else []),
                     ]
                 )
     columns = ["distance", "table", "d", "distortion (median)", "rank correlation", "residual", "held out"]
+    columns += ["triangle violations"] if counted else []
     return Table("errors", "Over all metrics and seeds", columns, rows)
 
 
@@ -138,6 +153,50 @@ def _figure(cells: list[Cell], measure: str, label: str) -> Any:
         row[0].set_ylabel(f"{encoder} table\n{label}")
     figure.legend(loc="outside lower center", ncols=7, frameon=False)
     return figure
+
+
+def _summary(cells: list[Cell]) -> Any:
+    """Draw medians over metrics and seeds: distortion with both tables, and the error of held-out pairs."""
+    from matplotlib import pyplot
+
+    panels = (
+        ("distortion", "trainable", "distortion, trained table"),
+        ("distortion", "frozen", "distortion, frozen table"),
+        ("held_out", "trainable", "relative residual of held-out pairs, trained table"),
+    )
+    figure, grid = pyplot.subplots(1, len(panels), figsize=(13.2, 5.2), layout="constrained")
+    names = list(dict.fromkeys(c["distance"] for c in cells))
+    dimensions = sorted({c["latent_dim"] for c in cells})
+    for axes, (measure, encoder, title) in zip(grid, panels, strict=True):
+        ends = {}
+        for name in names:
+            selected = _where(cells, distance=name, encoder=encoder)
+            values = [_median([c[measure] for c in selected if c["latent_dim"] == d]) for d in dimensions]
+            ends[name] = min(values[-1], _TALLEST)
+            axes.plot(
+                dimensions, np.minimum(values, _TALLEST), color=kind_color(name), marker="o", markersize=3.5,
+                linewidth=2.4 if name == "pamd" else 1.4, alpha=0.9,
+            )  # fmt: skip
+        axes.set_xscale("log", base=2)
+        axes.set_yscale("log")
+        axes.set_xticks(dimensions, [str(d) for d in dimensions])
+        axes.set_xlabel("latent dimension")
+        axes.set_title(title)
+        axes.grid(alpha=0.25)
+        if measure == "distortion":
+            axes.set_ylim(1, _TALLEST)
+            axes.set_yticks([1, 2, 5, 10, 20], ["1", "2", "5", "10", "20"], minor=False)
+            axes.minorticks_off()
+        label_ends(axes, ends)
+    count = len({(c["mdp"], c["metric"]) for c in cells})
+    figure.suptitle(f"{count} exact metrics, medians (1 is a perfect distortion; a constant distance has residual 1)")
+    add_legend(figure, names)
+    return figure
+
+
+def _median(values: list[float | None]) -> float:
+    """Return the median, in which None stands for infinity."""
+    return float(np.median([math.inf if value is None else value for value in values]))
 
 
 _COLUMNS = 4

@@ -7,16 +7,24 @@ from typing import Any
 
 import numpy as np
 
+from pamd.report.diagnostics.heads import add_legend, kind_color
 from pamd.report.diagnostics.section import Picture, Section, number
 from pamd.report.figures import color, save_figure
 from pamd.table import Table
 
+_CURVES = 4
+"""The maximum number of distances with curves. A figure of more shows the ends of their curves."""
 _STYLES = {"frozen": "-", "trainable": (0, (4, 1.5))}
+
+
+_CURVES_CAPTION = "Residual over updates: mean over seeds and one standard error. Thin: training batch."
+_ENDS_CAPTION = "Final residual with a frozen (filled) and a trained encoder (open): each seed, and the geometric mean."
 
 
 def section(data: dict[str, Any], directory: Path) -> Section:
     """Write the figure of one experiment and return the section."""
-    save_figure(_figure(data), directory / "residual")
+    many = len({curve["distance"] for curve in data["curves"]}) > _CURVES
+    save_figure(_ends_figure(data) if many else _figure(data), directory / "residual")
     settings, source = data["settings"], data["data"]
     where = source.get("source") or f"a random policy on {source['task']}"
     paragraphs = [
@@ -36,7 +44,7 @@ def section(data: dict[str, Any], directory: Path) -> Section:
         "Residual fitting: does the head absorb the supervision?",
         paragraphs,
         [_absorption_table(data), _heads_table(data)],
-        [Picture("residual", "Residual over updates: mean over seeds and one standard error. Thin: training batch.")],
+        [Picture("residual", _ENDS_CAPTION if many else _CURVES_CAPTION)],
     )
 
 
@@ -74,9 +82,10 @@ def _with_error(value: float, error: float, seeds: int) -> str:
 
 
 def _heads_table(data: dict[str, Any]) -> Table:
-    rows = [
-        [head["distance"], f"{head['parameters']:,}", str(head["options"].get("hidden", "-"))] for head in data["heads"]
-    ]
+    rows = []
+    for head in data["heads"]:
+        width = next((str(head["options"][key]) for key in ("hidden", "components") if key in head["options"]), "-")
+        rows.append([head["distance"], f"{head['parameters']:,}", width])
     return Table("heads", "Heads", ["distance", "parameters", "hidden"], rows)
 
 
@@ -113,6 +122,50 @@ def _figure(data: dict[str, Any]) -> Any:
     figure.suptitle(f"Residual fitting, preset {data['settings']['preset']}, {seeds} seed{'s' if seeds > 1 else ''}")
     figure.legend(loc="outside lower center", ncols=3, frameon=False)
     return figure
+
+
+def _ends_figure(data: dict[str, Any]) -> Any:
+    """Draw one row per distance: the ends of its curves with a frozen and with a trained encoder."""
+    from matplotlib import pyplot
+    from matplotlib.lines import Line2D
+
+    ends = {(c["distance"], c["encoder"], c["seed"]): _end(c) for c in data["curves"]}
+    means = {
+        (name, encoder): np.exp(np.log([value for key, value in ends.items() if key[:2] == (name, encoder)]).mean(0))
+        for name, encoder in {key[:2] for key in ends}
+    }
+    whole = {name for name, _ in means if {(name, "frozen"), (name, "trainable")} <= means.keys()}
+    names = sorted(whole, key=lambda name: -means[name, "frozen"][1])
+    figure, grid = pyplot.subplots(1, 2, figsize=(11, 1.6 + 0.42 * len(names)), sharey=True, layout="constrained")
+    titles = ("residual: mean (d - target)²", "residual / mean target²")
+    for measure, (axes, title) in enumerate(zip(grid, titles, strict=True)):
+        for row, name in enumerate(names):
+            hue = kind_color(name)
+            pair = [means[name, encoder][measure] for encoder in _STYLES]
+            axes.plot(pair, [row, row], color=hue, linewidth=1.6, alpha=0.5, zorder=1)
+            for encoder, middle, fill in zip(_STYLES, pair, (hue, "white"), strict=True):
+                each = [value[measure] for key, value in ends.items() if key[:2] == (name, encoder)]
+                axes.scatter(each, [row] * len(each), marker="|", s=40, color=hue, alpha=0.7, zorder=1)
+                axes.scatter([middle], [row], s=70, facecolor=fill, edgecolor=hue, linewidths=1.8, zorder=2)
+        axes.set_xscale("log")
+        axes.set_xlabel(title)
+        axes.grid(alpha=0.25)
+    grid[0].axvline(data["zero"], color="0.35", linestyle=":", linewidth=1.4)
+    grid[0].text(data["zero"], len(names) - 0.45, "distance 0 everywhere", fontsize=8, ha="center", va="bottom")
+    grid[0].set_yticks(range(len(names)), names)
+    for label in grid[0].get_yticklabels():
+        label.set_color(kind_color(label.get_text()))
+    look: Any = {"linestyle": "none", "marker": "o", "color": "0.3", "markersize": 8}
+    filled = Line2D([], [], label="frozen encoder", **look)
+    add_legend(figure, names, filled, Line2D([], [], label="trained encoder", markerfacecolor="white", **look))
+    return figure
+
+
+def _end(curve: dict[str, Any]) -> tuple[float, float]:
+    """Return the residual and the residual over the mean squared target, means of the last tenth of a curve."""
+    residual, target = np.array(curve["residual"]), np.array(curve["target_square"]).clip(1e-12)
+    last = max(1, round(0.1 * len(residual)))
+    return max(float(residual[-last:].mean()), 1e-12), max(float((residual / target)[-last:].mean()), 1e-12)
 
 
 def _band(axes: Any, steps: list[int], rows: Any, label: str | None, look: dict[str, Any]) -> None:
