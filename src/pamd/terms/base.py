@@ -40,7 +40,7 @@ class Term(nn.Module, ABC, Generic[ConfigT]):
 
     @abstractmethod
     def loss(self, latents: BatchLatents, batch: Batch) -> Loss:
-        """Return the weighted loss. It trains the encoder through `latents.z`."""
+        """Return the weighted loss. It trains the encoder through `latents.z` or `latents.augmented`."""
 
     @classmethod
     def check(cls, config: ConfigT, method: Any) -> None:
