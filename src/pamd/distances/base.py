@@ -185,9 +185,9 @@ class Distance(nn.Module, ABC, Generic[_ConfigT]):
         return 4 * self.latent_dim
 
     def _embedded(self, z: Tensor, z_prime: Tensor) -> tuple[Tensor, Tensor]:
-        """Call `_embed` on both, and only once if they are the same."""
-        embedded = self._embed(z)
-        return embedded, embedded if z_prime is z else self._embed(z_prime)
+        """Call `_embed` on both, and once if they are the same. The dtype stays that of z, also inside autocast."""
+        embedded = self._embed(z).to(z.dtype)
+        return embedded, embedded if z_prime is z else self._embed(z_prime).to(z.dtype)
 
     def _selected(self, z: Tensor, z_prime: Tensor, pairs: Pairs) -> tuple[Tensor, Tensor]:
         """Check and embed z, z_prime [B, d], and return both sides of the pairs. The gradient of z[rows] is slower."""

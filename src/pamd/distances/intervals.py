@@ -23,7 +23,7 @@ def union_length(x: Tensor, y: Tensor, symmetric: bool) -> Tensor:
 
 
 def _plain(x: Tensor, y: Tensor, symmetric: bool) -> tuple[Tensor]:
-    start, end = _intervals(x, y, symmetric)
+    start, end, _ = _intervals(x, y, symmetric)
     S, E = start.sort(1).values, end.sort(1).values
     # Sort starts and ends separately. The k-th end is followed by a gap if the next start is larger: then k intervals
     # have started and k have ended. So the union is covered by the segments from a start to the next start or end.
@@ -31,18 +31,17 @@ def _plain(x: Tensor, y: Tensor, symmetric: bool) -> tuple[Tensor]:
     return (length / 2 if symmetric else length,)
 
 
-def _intervals(x: Tensor, y: Tensor, symmetric: bool) -> tuple[Tensor, Tensor]:
-    """Return starts and ends [P, m, k]. In the symmetric case, those of one order are moved away from the others.
+def _intervals(x: Tensor, y: Tensor, symmetric: bool) -> tuple[Tensor, Tensor, Tensor]:
+    """Return starts, ends and the side of each interval: 1 if y < x, -1 if x < y, 0 if both are equal; [P, m, k] each.
 
-    Each j has an empty interval in one of the orders, so m intervals are enough for both.
+    In the symmetric case, every j has an empty interval in one of the two orders, so m intervals are enough for both.
+    Those of one order are moved above 0, and those of the other are mirrored below it. Their lengths stay the same.
     """
-    end = torch.maximum(x, y)
+    side = (x - y).detach().sign_()
     if not symmetric:
-        return x, end
-    start = torch.minimum(x, y)
-    with torch.no_grad():
-        shift = (end.amax(1, keepdim=True) - start.amin(1, keepdim=True)) * (x - y).sign()
-    return start + shift, end + shift
+        return x, torch.maximum(x, y), side
+    low = torch.minimum(x.detach().amin(1, keepdim=True), y.detach().amin(1, keepdim=True))
+    return (y - low).mul_(side), (x - low).mul_(side), side
 
 
 class _UnionLength(torch.autograd.Function):
@@ -54,7 +53,7 @@ class _UnionLength(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, y: Tensor, symmetric: bool, differentiable: bool) -> Tensor:
-        start, end = _intervals(x, y, symmetric)
+        start, end, side = _intervals(x, y, symmetric)
         S, swaps_S = _sorted(start, differentiable)
         E, swaps_E = _sorted(end, differentiable)
         length = E[-1] - S[-1]
@@ -63,13 +62,13 @@ class _UnionLength(torch.autograd.Function):
         if differentiable:
             # Whether a gap follows the k-th end, which is the end of a part of the union. The next start begins a part.
             gaps = [(S[k + 1] - E[k]).relu_().bool() for k in range(len(S) - 1)]
-            ctx.save_for_backward(x, y, *gaps, *swaps_S, *swaps_E)
+            ctx.save_for_backward(x, y, side, *gaps, *swaps_S, *swaps_E)
         ctx.symmetric = symmetric
         return length.mul_(0.5) if symmetric else length
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
-        x, y, *kept = ctx.saved_tensors
+        x, y, side, *kept = ctx.saved_tensors
         if torch.is_grad_enabled():  # create_graph: a second derivative is needed
             plain = functools.partial(_plain, symmetric=ctx.symmetric)
             return (*plain_gradients(plain, (x, y), ctx.needs_input_grad[:2], (grad,)), None, None)
@@ -78,14 +77,12 @@ class _UnionLength(torch.autograd.Function):
         one = torch.ones_like(grad, dtype=torch.bool)
         starts = _unsorted([one, *gaps], swaps[: len(swaps) // 2]).to(grad.dtype)
         ends = _unsorted([*gaps, one], swaps[len(swaps) // 2 :]).to(grad.dtype)
-        side = (x - y).sign_()  # 1 if the end is x, -1 if it is y, 0 for an empty interval
-        if not ctx.symmetric:
-            ends.mul_(grad[:, None])
-            at_x = side.add_(1).mul_(0.5).mul_(ends)
-            return at_x.sub(starts.mul_(grad[:, None])), ends.sub_(at_x), None, None
-        quarter = grad[:, None] / 4  # the mean of two orders, and of x and y
-        both, apart = (ends - starts).mul_(quarter), ends.add_(starts).mul_(side).mul_(quarter)
-        return both + apart, both.sub_(apart), None, None
+        if ctx.symmetric:
+            side = side * (grad[:, None] / 2)  # the mean of both orders
+            return ends.mul_(side), starts.mul_(side).neg_(), None, None
+        ends.mul_(grad[:, None])
+        at_x = (side + 1).mul_(0.5).mul_(ends)  # the end is x, y, or both
+        return at_x - starts.mul_(grad[:, None]), ends.sub_(at_x), None, None
 
 
 def _sorted(values: Tensor, differentiable: bool) -> tuple[list[Tensor], list[Tensor]]:

@@ -128,6 +128,7 @@ def _ends_figure(data: dict[str, Any]) -> Any:
     """Draw one row per distance: the ends of its curves with a frozen and with a trained encoder."""
     from matplotlib import pyplot
     from matplotlib.lines import Line2D
+    from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
     ends = {(c["distance"], c["encoder"], c["seed"]): _end(c) for c in data["curves"]}
     means = {
@@ -148,7 +149,10 @@ def _ends_figure(data: dict[str, Any]) -> Any:
                 axes.scatter(each, [row] * len(each), marker="|", s=40, color=hue, alpha=0.7, zorder=1)
                 axes.scatter([middle], [row], s=70, facecolor=fill, edgecolor=hue, linewidths=1.8, zorder=2)
         axes.set_xscale("log")
+        axes.xaxis.set_minor_formatter(NullFormatter())  # Names of minor ticks overlap if the axis is short.
         axes.set_xlabel(title)
+        axes.xaxis.set_major_locator(LogLocator(subs=(1, 3)))
+        axes.xaxis.set_major_formatter(FuncFormatter(lambda x, _: f"{x:g}"))
         axes.grid(alpha=0.25)
     grid[0].axvline(data["zero"], color="0.35", linestyle=":", linewidth=1.4)
     grid[0].text(data["zero"], len(names) - 0.45, "distance 0 everywhere", fontsize=8, ha="center", va="bottom")
