@@ -21,6 +21,7 @@ from pamd.cli.parser import Option, description, grouped, options
 from pamd.envs import FAMILIES
 from pamd.envs.dmc import ACTION_REPEATS, OTHER_ACTION_REPEAT
 from pamd.errors import PamdError
+from pamd.learners.dormancy import DrmOptions
 from pamd.methods import TargetCopies
 from pamd.methods.pipelines import family
 from pamd.scales import SCALES
@@ -207,6 +208,8 @@ def _parts() -> list[str]:
             lines += [f"### `{name}`", "", _first_line(cls), ""]
             if dataclasses.fields(cls.Config):
                 lines += [*_table(cls.Config), ""]
+        if title == "Learners":
+            lines += ["### Dormant units (`learner.drm`)", "", "Null is off.", "", *_table(DrmOptions), ""]
     return lines[:-1]
 
 

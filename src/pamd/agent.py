@@ -15,6 +15,7 @@ from pamd.encoders import ENCODERS
 from pamd.errors import CheckpointError, ConfigError, DtypeError, ShapeError
 from pamd.latents import BatchLatents
 from pamd.learners import Learner, LearnerPart, Step
+from pamd.learners.dormancy import perturb
 from pamd.methods import Method
 from pamd.optimization import adam, load_optimizer, optimizer_step
 from pamd.precision import Precision
@@ -138,10 +139,7 @@ class Agent:
         self.config, self.observation_shape, self.action_dim = config, tuple(observation_shape), action_dim
         self.device, self.updates = torch.device(device), 0
         self._dtype = torch.bfloat16 if config.precision == "bfloat16" else None
-        # The weights depend only on the seed, not on earlier random draws of the process.
-        with torch.random.fork_rng(devices=[]):
-            torch.manual_seed(seed)
-            parts = build_parts(config, self.observation_shape, action_dim)
+        parts = self._new_parts(seed)
         self.learner, self.representation, self.isolated = parts
         self._steps = tuple(self.representation.method.terms_in(step) for step in ("critic", "representation"))
         self.nets = parts.modules().to(self.device)
@@ -156,6 +154,12 @@ class Agent:
                 f"learner {type(self.learner).__name__} has an optimizer called {taken[0]!r}, as the agent does"
             )
         self.optimizers: dict[str, torch.optim.Optimizer] = {**own, **self.learner.optimizers}
+
+    def _new_parts(self, seed: int) -> Parts:
+        """Return new networks. Their weights depend only on the seed, not on earlier random draws of the process."""
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(seed)
+            return build_parts(self.config, self.observation_shape, self.action_dim)
 
     @property
     def measured(self) -> Representation:
@@ -186,6 +190,8 @@ class Agent:
         burst = self.config.learner.options.in_burst(self.updates)
         for representation in filter(None, (self.representation, self.isolated)):
             representation.update_targets(at_once=burst)
+        if self.learner.drm is not None and self.learner.drm.perturbs(self.updates):
+            self._perturb(self.learner.drm.kept)
         return {name: value for loss in losses for name, value in loss.metrics.items()}
 
     def _joint_step(self, latents: BatchLatents, step: Step) -> list[Loss]:
@@ -231,6 +237,28 @@ class Agent:
 
     def _step(self, losses: list[Loss], name: str) -> None:
         optimizer_step(losses, [self.optimizers[name]])
+
+    def _perturb(self, kept: float) -> None:
+        """Move encoder, actor and critic toward new initial weights, and let their optimizers start again (DrM).
+
+        The target networks are not changed; they follow. The generator draws the seed of the new weights.
+        """
+        seed = int(torch.randint(2**62, (), generator=self.generator, device=self.generator.device))
+        fresh = self._new_parts(seed)
+        new = {"encoder": fresh.representation.encoder, **fresh.learner.networks()}
+        for name, network in {"encoder": self.representation.encoder, **self.learner.networks()}.items():
+            perturb(network, new[name], kept)
+            for optimizer in self.optimizers.values():
+                for parameter in network.parameters():
+                    optimizer.state.pop(parameter, None)
+
+    def dormant_ratios(self, batch: Batch) -> dict[str, float]:
+        """Return the share of dormant hidden units of the actor and the critic on a batch."""
+        latents = self._latents(batch, observe=False)
+        with torch.no_grad():
+            z = latents.latent()  # comes first, so that the features are those of its pass
+            ratios = self.learner.dormant_ratios(latents.features(), z)
+        return {name: float(ratio) for name, ratio in ratios.items()}
 
     def _latents(self, batch: Batch, **options: Any) -> BatchLatents:
         """Return the latents of a batch under the encoder that the learner shares."""

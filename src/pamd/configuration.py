@@ -6,6 +6,7 @@ options, then `--set`. It is validated once, at the end.
 
 from __future__ import annotations
 
+import copy
 import dataclasses
 from collections.abc import Sequence
 from pathlib import Path
@@ -278,7 +279,7 @@ def _set_evaluation_unit(tree: dict[str, Any], given: dict[str, Any]) -> None:
 def _scale(name: str) -> dict[str, Any]:
     if name not in SCALES:
         raise UnknownNameError("scale", name, SCALES)
-    return {"scale": name, **SCALES[name]}
+    return {"scale": name, **copy.deepcopy(SCALES[name])}  # settings change the tree in place
 
 
 def _merge(tree: dict[str, Any], changes: dict[str, Any]) -> None:

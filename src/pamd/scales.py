@@ -33,6 +33,7 @@ SCALES: dict[str, dict[str, Any]] = {
                 "layer_norm": True,
             },
             "sac": {"actor_every": 1, "targets_every": 1, "learning_rate": 3e-3},
+            "drm": {"drm": {"perturb_every": 5_000}},
         },
         "schedule": "joint",
         "decisions": 20_000,
@@ -54,7 +55,10 @@ SCALES: dict[str, dict[str, Any]] = {
     "smoke": {
         "env": {"size": 24, "render": "fast", "time_limit_cap": 40},
         "encoder": {"conv": {"filters": 8, "strides": [2, 2]}, "mlp": {"hidden": 32}},
-        "learner": {"any": {"batch": 16, "random_decisions": 50, "first_updates": None}},
+        "learner": {
+            "any": {"batch": 16, "random_decisions": 50, "first_updates": None},
+            "drm": {"drm": {"measure_every": 10, "perturb_every": 40}},
+        },
         "decisions": 200,
         "evaluate_every": 100,
         "evaluate_episodes": 1,

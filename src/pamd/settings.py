@@ -34,7 +34,8 @@ def apply_settings(cls: type[Any], tree: dict[str, Any], settings: Sequence[str]
     A part in a list of parts is addressed by its name: `method.metric.weight=0.5` changes the term "metric" of
     `method.terms`, `method.metric=null` removes it, `method.metric={}` adds it with its default options. If it is there
     already, such an object changes only the options that it has. A bare name stands for a part with its default
-    options: `method.metric.operator=independent`.
+    options: `method.metric.operator=independent`. A field of a record that is null turns the record on:
+    `learner.drm.perturb_every=1000`.
     """
     if isinstance(settings, str):
         raise ConfigError(f"settings must be a list such as [{settings!r}], got the text alone")
@@ -79,6 +80,8 @@ def _apply(cls: Any, tree: dict[str, Any], key: str, value: Any) -> None:
         inside = target.value
         if inside is None and target.part is not None:
             raise ConfigError(f"--set {key}: there is no {here}; --set {here}={{}} adds it with its default options")
+        if inside is None and _has_defaults(target.kind):  # null becomes the record with its defaults
+            inside = branch[name] = {}
         if not isinstance(inside, dict):
             raise ConfigError(f"--set {key}: {here} is {inside!r} and has no fields")
         branch, kind, done = inside, target.kind, here + "."
@@ -93,6 +96,14 @@ def _apply(cls: Any, tree: dict[str, Any], key: str, value: Any) -> None:
         known = _is_part_tree(target.value) and target.value["name"] == value
         value = target.value if known else to_tree(target.kind(value))
     branch[name] = value
+
+
+def _has_defaults(kind: Any) -> bool:
+    """Return whether `kind` is a record that can be built without any value."""
+    missing = dataclasses.MISSING
+    return dataclasses.is_dataclass(kind) and not any(
+        field.default is missing and field.default_factory is missing for field in dataclasses.fields(kind)
+    )
 
 
 def _means_null(kind: Any, name: str, value: Any) -> bool:

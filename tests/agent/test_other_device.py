@@ -74,6 +74,8 @@ def test_so_does_every_other_method(name: str, schedule: str) -> None:
     "fields",
     [
         {"learner": "drqv2"},
+        {"learner": "drm", "options": {"drm": {"measure_every": 1}}},
+        {"options": {"drm": {"measure_every": 1, "exploration": False}}},
         {"isolate_metric": True},
         {"precision": "bfloat16"},
         {"options": {"augmentation": {"name": "random-shift"}}},

@@ -186,4 +186,5 @@ def test_update_rows_carry_the_meters_and_a_warning_is_said_once(tmp_path: Path)
     assert updates[-1]["reach_missed"] > 0.1
     for row in updates:
         assert {"effective_rank", "gradient_head", "gradient_encoder", "probe_reduction"} <= row.keys()
+        assert {"dormant_actor", "dormant_critic"} <= row.keys()
     assert sum("reach" in message for message in listener.said) == 1

@@ -12,9 +12,11 @@ from torch import Tensor, nn
 
 from pamd.augmentations import AugmentationPart
 from pamd.latents import BatchLatents
+from pamd.learners.dormancy import Drm
 from pamd.methods import LatentSpace
 from pamd.registry import Registry
 from pamd.representation import LatentEncoder
+from pamd.representation.meters import dormant_ratio, hidden_activations
 from pamd.schema import Count, Discount, Part, Positive, record
 from pamd.types import Batch, Loss
 
@@ -90,6 +92,7 @@ class Learner(nn.Module, ABC, Generic[ConfigT]):
         super().__init__()
         self.config, self.action_dim = config, action_dim
         self.optimizers: dict[str, torch.optim.Optimizer] = {}
+        self.drm: Drm | None = None
 
     @abstractmethod
     def make_optimizers(self) -> dict[str, torch.optim.Optimizer]:
@@ -110,6 +113,17 @@ class Learner(nn.Module, ABC, Generic[ConfigT]):
     def action_value(self, z: Tensor, action: Tensor) -> Tensor:
         """Return the value [B] of actions [B, A] at latents z [B, d]. Optional hook, for operator "advantage"."""
         raise NotImplementedError(f"learner {type(self).__name__} has no action values")
+
+    def networks(self) -> dict[str, nn.Module]:
+        """Return the modules called `actor` and `critic`. Their dormant units are measured, and DrM perturbs them."""
+        return {name: module for name, module in self.named_children() if name in ("actor", "critic")}
+
+    @torch.no_grad()
+    def dormant_ratios(self, features: Tensor, z: Tensor) -> dict[str, Tensor]:
+        """Return the share [] of dormant hidden units of each network, when `value` is computed for these states."""
+        with hidden_activations(self.networks()) as activations:
+            self.value(features, z)
+        return {f"dormant_{name}": dormant_ratio(layers) for name, layers in activations.items() if layers}
 
     @abstractmethod
     def critic_loss(self, batch: Batch, latents: BatchLatents, step: Step, generator: torch.Generator) -> Loss:

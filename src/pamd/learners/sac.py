@@ -7,8 +7,10 @@ from collections.abc import Iterable
 import torch
 from torch import Tensor, nn
 
+from pamd.errors import ConfigError
 from pamd.latents import BatchLatents
 from pamd.learners.base import LEARNERS, Learner, LearnerConfig, Step
+from pamd.learners.dormancy import DrmOptions, build_drm
 from pamd.learners.networks import Critic, LogProb, PolicyNetwork, Sampled, bootstrapped, critic_loss, squashed_gaussian
 from pamd.optimization import adam, ema_update, optimizer_step, target_copy
 from pamd.representation import LatentEncoder
@@ -38,6 +40,14 @@ class SacConfig(LearnerConfig):
     """Adam's learning rate for the temperature."""
     temperature_beta1: Discount = 0.9
     """Adam's beta1 for the temperature."""
+    drm: DrmOptions | None = None
+    """What to do about dormant units (as in learner `drm`, without `exploration`). Null: nothing."""
+
+    def __post_init__(self) -> None:
+        if self.drm is not None and self.drm.exploration:
+            raise ConfigError(
+                "learner 'sac' has no scheduled noise: its policy is random; set learner.drm.exploration=false"
+            )
 
     def due(self, every: int, updates: int) -> bool:
         """Return whether a step that runs every `every` updates runs at update number `updates`, counted from 1."""
@@ -58,6 +68,7 @@ class Sac(Learner[SacConfig]):
         self.actor = PolicyNetwork(encoder.feature_dim, d, space, config.hidden, 2 * action_dim, config.layer_norm)
         self.log_temperature = nn.Parameter(torch.tensor(config.temperature).log())
         self.target_critic = target_copy(self.critic)
+        self.drm = build_drm(config.drm, d, config.hidden, config.layer_norm)
 
     def make_optimizers(self) -> dict[str, torch.optim.Optimizer]:
         config = self.config
@@ -68,7 +79,7 @@ class Sac(Learner[SacConfig]):
         }
 
     def critic_parameters(self) -> Iterable[nn.Parameter]:
-        return self.critic.parameters()
+        return [*self.critic.parameters(), *(() if self.drm is None else self.drm.parameters())]
 
     def act(self, features: Tensor, *, explore: bool, step: Step, generator: torch.Generator) -> Tensor:
         return self._sample(features, generator).action if explore else self._mode(features)
@@ -80,14 +91,22 @@ class Sac(Learner[SacConfig]):
         return self.critic.min_q(z, action)
 
     def critic_loss(self, batch: Batch, latents: BatchLatents, step: Step, generator: torch.Generator) -> Loss:
+        if self.drm is not None:
+            self.drm.measure(self.dormant_ratios, latents, *step)
         with torch.no_grad():
             action, log_prob, _ = self._sample(latents.features(latents.return_of), generator)
-            value = (
-                self.target_critic.min_q(latents.latent(latents.return_of, "ema"), action)
-                - self.log_temperature.exp() * log_prob
-            )
+            z_next = latents.latent(latents.return_of, "ema")
+            value = self.target_critic.min_q(z_next, action) - self.log_temperature.exp() * log_prob
+            if self.drm is not None:
+                value = self.drm.mixed(value, z_next)
             target = bootstrapped(batch, value, self.config.gamma)
-        return critic_loss(self.critic, latents.z, batch.action, target)
+        loss = critic_loss(self.critic, latents.z, batch.action, target)
+        if self.drm is None:
+            return loss
+        with torch.no_grad():
+            z = latents.latent("obs", "ema")
+            q = self.target_critic.min_q(z, batch.action)
+        return self.drm.with_value_loss(loss, z, q)
 
     def update_policy(self, latents: BatchLatents, step: Step, generator: torch.Generator) -> list[Loss]:
         if not self.config.due(self.config.actor_every, step.updates):

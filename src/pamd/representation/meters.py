@@ -6,13 +6,14 @@ not the head of the encoder.
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, cast
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from torch.nn import functional as F
 
 from pamd.distances import Distance, distance
@@ -97,6 +98,34 @@ def entropy_rank(values: Tensor) -> Tensor:
     """
     entropy: Tensor = torch.special.entr(values / values.sum(-1, keepdim=True))
     return entropy.sum(-1).exp()
+
+
+@contextlib.contextmanager
+def hidden_activations(networks: Mapping[str, nn.Module]) -> Iterator[dict[str, list[Tensor]]]:
+    """Record the outputs [B, H] of the ReLUs of each network that runs in the `with` block, by the network's name."""
+    activations: dict[str, list[Tensor]] = {name: [] for name in networks}
+    hooks = [
+        layer.register_forward_hook(lambda _module, _inputs, output, layers=activations[name]: layers.append(output))
+        for name, network in networks.items()
+        for layer in network.modules()
+        if isinstance(layer, nn.ReLU)
+    ]
+    try:
+        yield activations
+    finally:
+        for hook in hooks:
+            hook.remove()
+
+
+@torch.no_grad()
+def dormant_ratio(layers: Sequence[Tensor], threshold: float = 0.025) -> Tensor:
+    """Return the share [] of dormant units in hidden layers, given their activations [B, H] each.
+
+    A unit is dormant if the mean of its absolute activations is at most `threshold` times the mean over its layer.
+    """
+    means = [layer.abs().mean(0) for layer in layers]  # [H]
+    dormant = torch.cat([mean <= threshold * mean.mean() for mean in means])
+    return dormant.to(means[0].dtype).mean()
 
 
 def _reach(representation: Representation, metric: Metric, inputs: MetricInputs, target: Tensor) -> dict[str, float]:

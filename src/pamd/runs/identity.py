@@ -20,7 +20,7 @@ _NOT_IDENTITY = ("layout", "pamd", "runtime", "decisions")
 
 _ADDED: dict[str, Any] = {
     **{"angle": "exact", "evaluate_starts": "same", "act_before_update": False, "time_limit_cap": None},
-    **{"evaluate_on": [], "camera_pose": 0.0, "dynamic": False, "floor": False, "expectile": 0.7},
+    **{"evaluate_on": [], "camera_pose": 0.0, "dynamic": False, "floor": False, "expectile": 0.7, "drm": None},
 }
 """Options that are newer than layout 3, with the value that all earlier runs had. At this value, an option is not part
 of a run's identity, so that earlier runs keep their names."""

@@ -146,6 +146,7 @@ def _log_update(session: Session, clock: Stopwatch, batch: Batch) -> None:
             learning_rate=session.config.learner.options.learning_rate,
             inputs=session.agent.operator_inputs(batch),
         )
+        meters |= session.agent.dormant_ratios(batch)
     session.warnings += meter_warnings(meters)
     session.logs.write("train", {"kind": "update", **session.budget._asdict(), **values, **meters})
     _log_time(session, clock)
