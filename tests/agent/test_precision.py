@@ -22,9 +22,18 @@ from pamd.representation.encoder import project
 from pamd.training import Runtime, run_name
 
 PRODUCTS = {"aten.convolution", "aten.convolution_backward", "aten.addmm", "aten.mm"}
-BETWEEN = {"aten.relu_", "aten.threshold_backward", "aten._to_copy", "aten.sum"}
-"""What happens to the results of products in bfloat16. The sums are the gradients of biases."""
-VIEWS = {"aten.permute", "aten.view", "aten.t", "aten.detach", "aten._unsafe_view", "aten.clone", "aten.alias"}
+BETWEEN = {"aten.relu_", "aten.threshold_backward", "aten._to_copy", "aten.sum", "aten.sub"}
+"""What happens to the results of products in bfloat16: sums are gradients of biases, differences those of features."""
+VIEWS = {
+    "aten.permute",
+    "aten.view",
+    "aten.t",
+    "aten.detach",
+    "aten._unsafe_view",
+    "aten.clone",
+    "aten.alias",
+    "aten.slice",
+}
 HALF = torch.bfloat16
 
 
@@ -49,7 +58,7 @@ def check_update(agent: Agent) -> None:
         metrics = [agent.update(with_windows(make_batch(i), agent)) for i in range(2)]
     names = {name for name, _ in watch.seen}
     assert names <= PRODUCTS | BETWEEN | VIEWS, names - PRODUCTS - BETWEEN - VIEWS
-    assert {"aten.convolution", "aten.addmm"} <= names
+    assert {"aten.convolution", "aten.mm"} <= names
     features = agent.representation.encoder.feature_dim
     for name, shapes in watch.seen:
         if name in ("aten.addmm", "aten.mm"):
@@ -100,6 +109,42 @@ def test_a_projection_has_the_type_of_its_weights_and_wider_features_are_refused
     assert project(head, features.to(dtype)).dtype == dtype
     with pytest.raises(RuntimeError, match="dtype"):
         project(head, features.double())
+
+
+def test_distances_of_close_latents_survive() -> None:
+    draw = torch.Generator().manual_seed(0)
+    head = torch.nn.Linear(1000, 50)
+    features = (torch.rand(1000, generator=draw) + 1e-2 * torch.randn(16, 1000, generator=draw)).bfloat16()
+
+    def distances(z: torch.Tensor) -> torch.Tensor:
+        return torch.pdist(z.detach().double())
+
+    exact = distances(torch.nn.functional.linear(features.float(), head.weight, head.bias))
+    with torch.autocast("cpu", torch.bfloat16):
+        plain = head(features)
+    errors = [float(((distances(z) - exact).abs() / exact).mean()) for z in (project(head, features), plain)]
+    assert errors[0] < 0.005
+    assert errors[1] > 5 * errors[0]
+
+
+@pytest.mark.parametrize("rows", [1, 5])
+def test_gradients_of_a_projection_are_those_of_the_product(rows: int) -> None:
+    head, features = torch.nn.Linear(30, 4), torch.randn(rows, 30).bfloat16()
+    slopes = []
+    for own in (project, lambda head, x: head(x.float())):
+        x = features.clone().requires_grad_()
+        loss = own(head, x).square().sum()
+        slopes.append(torch.autograd.grad(loss, [x, head.weight, head.bias]))
+    for one, other in zip(*slopes, strict=True):
+        torch.testing.assert_close(one.float(), other.float(), rtol=0.05, atol=0.05)
+
+
+def test_a_head_of_another_kind_reads_float32() -> None:
+    head = torch.nn.Sequential(torch.nn.Linear(4, 3), torch.nn.Tanh())
+    x = torch.randn(2, 4).bfloat16()
+    assert torch.equal(project(head, x), head(x.float()))
+    with torch.autocast("cpu", torch.bfloat16):
+        assert project(head, x).dtype == torch.float32
 
 
 CPU = {

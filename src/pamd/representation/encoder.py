@@ -229,14 +229,20 @@ class LatentEncoder(nn.Module):
 
 
 def project(head: nn.Module, features: Tensor) -> Tensor:
-    """Return head(features) in the type of its weights: [B, F] -> [B, d]. Half-precision features are not widened.
+    """Return head(features) in the type of its weights: [B, F] -> [B, d]. Features may be of half precision.
 
-    A product of many features is one of the largest of an update. Only its result is converted.
+    The product of half-precision features is one of the largest of an update, so it is not widened. A number has eight
+    significant bits in bfloat16, which would hide the distances of close latents. So the products are those of
+    differences between rows, whose rounding is relative to these distances. One row is projected in full.
     """
     weight = next(head.parameters(), features)
-    if features.dtype != weight.dtype and features.dtype in (torch.bfloat16, torch.float16):
-        with torch.autocast(features.device.type, features.dtype):
-            projected: Tensor = head(features)
-    else:
-        projected = head(features)
-    return projected.to(torch.promote_types(projected.dtype, weight.dtype))
+    if features.dtype == weight.dtype or features.dtype not in (torch.bfloat16, torch.float16):
+        projected: Tensor = head(features)
+        return projected.to(torch.promote_types(projected.dtype, weight.dtype))
+    # Constant, so that the gradients of features and weights are those of the plain product.
+    first = features[:1].detach()
+    with torch.autocast(features.device.type, enabled=False):
+        if not isinstance(head, nn.Linear):
+            return torch.as_tensor(head(features.to(weight.dtype)))
+        differences = F.linear(features - first, head.weight.to(features.dtype))
+        return differences.to(weight.dtype) + F.linear(first.to(weight.dtype), head.weight, head.bias)
