@@ -92,17 +92,20 @@ class NaiveAgent:
         return {name: value.view_as(theirs[name]) for name, value in weights.items()}
 
     def _terms(self, batch: Batch, names: tuple[str, ...]) -> list[Loss]:
-        """Compute each term on latents of its own, and the metric with the textbook construction of G."""
-        metric = self.representation.metric
-        if metric is None:
-            return [loss for name in names for loss in self._term(batch, name)]
-        ours, metric.distance = metric.distance, self.distance
-        losses = [loss for name in names for loss in self._term(batch, name)]
-        metric.distance = ours
-        return losses
+        """Compute the models' terms on one pass of the encoder, as research code does, and the metric on its own.
 
-    def _term(self, batch: Batch, name: str) -> list[Loss]:
-        return list(self.representation.losses_of(self._passes(batch), [name]).values())
+        The metric has the textbook construction of G.
+        """
+        metric: Any = self.representation.metric
+        models, losses = self._passes(batch), list[Loss]()
+        for name in names:
+            if name != "metric":
+                losses += self.representation.losses_of(models, [name]).values()
+                continue
+            ours, metric.distance = metric.distance, self.distance
+            losses += self.representation.losses_of(self._passes(batch), [name]).values()
+            metric.distance = ours
+        return losses
 
     def _actor(self, batch: Batch) -> list[Loss]:
         passes = self._passes(batch)

@@ -56,7 +56,7 @@ def _rows(name: str, options: Options) -> list[dict[str, Any]]:
     for key in agents:
         operations = count_operations(runs[key])
         schedule, precision = key.split()
-        row = {"method": name, "schedule": schedule, "precision": precision}
+        row: dict[str, Any] = {"method": name, "schedule": schedule, "precision": precision}
         row["ms"] = round(milliseconds(seconds[key]) / 2, 1)
         row |= {"best ms": round(500 * min(seconds[key]), 1)}
         row["x reference"] = str(ratio(seconds["reference float32"], seconds[key]))
