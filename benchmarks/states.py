@@ -27,6 +27,7 @@ METHODS = (
     "deepmdp",
     "dbc",
     "dbc-det",
+    "dbc-det+pamd",
     "dbc-unit+pamd",
     "dbc-normed",
     "mico",
