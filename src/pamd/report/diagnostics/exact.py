@@ -30,7 +30,8 @@ def section(data: dict[str, Any], directory: Path) -> Section:
     cells = data["cells"]
     if len({(c["mdp"], c["metric"]) for c in cells}) > _PANELS:
         save_figure(_summary(cells), directory / "distortion")
-        tables, pictures = [], [Picture("distortion", "Medians over all metrics against the latent dimension.")]
+        caption = f"Medians over all metrics against the latent dimension. Larger values are drawn at {_TALLEST:g}."
+        tables, pictures = [], [Picture("distortion", caption)]
     else:
         save_figure(_figure(cells, "residual", "relative residual, fitted pairs"), directory / "fitted")
         save_figure(_figure(cells, "held_out", "relative residual, held-out pairs"), directory / "held_out")
