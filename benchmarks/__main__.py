@@ -54,7 +54,7 @@ def _parser(known: dict[str, ModuleType]) -> argparse.ArgumentParser:
     lines = []
     for name, module in known.items():
         (first, *_), reason = (module.__doc__ or "").splitlines(), getattr(module, "ON_REQUEST", None)
-        lines.append(f"  {name:<14}{first}" + (f" On request only: it {reason}." if reason else ""))
+        lines.append(f"  {name:<17}{first}" + (f" On request only: it {reason}." if reason else ""))
     made = argparse.ArgumentParser(
         "python -m benchmarks",
         description="Measure pamd, mostly against a reference implementation in the style of typical research code.",
@@ -68,7 +68,13 @@ def _parser(known: dict[str, ModuleType]) -> argparse.ArgumentParser:
     made.add_argument("--tasks", nargs="*", default=[], help="tasks of learning and encoders (default: all)")
     made.add_argument("--settings", nargs="*", default=[], help="settings of learning (default: all but cpu-0.2)")
     made.add_argument("--methods", nargs="*", default=[], help="methods of learning (default: all)")
-    made.add_argument("--seeds", nargs="*", type=int, default=[], help="seeds of learning and encoders (default: all)")
+    made.add_argument(
+        "--seeds",
+        nargs="*",
+        type=int,
+        default=[],
+        help="seeds of some benchmarks (default: all)",
+    )
     made.add_argument("--limit-minutes", type=float, default=60.0, help="most training time of a run of learning")
     made.add_argument("--runs", type=Path, default=Options.runs, help=f"runs of learning (default: {Options.runs})")
     made.add_argument("--no-train", dest="train", action="store_false", help="build the table of learning only")

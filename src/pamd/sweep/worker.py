@@ -14,9 +14,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 from pamd import atomic_io
+from pamd.sweep.forks import WORKER, Fork, ForkServer
 from pamd.sweep.job import Outcome, run_job
 
-_WORKER = "import sys; from pamd.sweep.worker import work; work(*sys.argv[1:])"
 _SUPERVISOR = """
 import os, signal, subprocess, sys, time
 parent, *words = sys.argv[1:]
@@ -36,30 +36,34 @@ _LOOK = 0.5
 
 
 class Worker:
-    """Trains a run in a new process. Processes are spawned, because an EGL context cannot be forked.
+    """Trains a run in its own process, which `server` forks.
 
-    With `supervised`, a small process stands between this one and the worker. Ray kills the children of its processes
-    at once, but not the children of these, so that the worker has the time to write its checkpoint.
+    Without a server, a new interpreter trains it, and a small process stands between this one and the worker. Ray kills
+    the children of its processes at once, but not the children of these, so that the worker has the time to write its
+    checkpoint.
     """
 
-    def __init__(self, request: tuple[str, str], threads: int, files: Path, supervised: bool = False) -> None:
+    def __init__(self, request: tuple[str, str], threads: int, files: Path, server: ForkServer | None = None) -> None:
         files.mkdir(exist_ok=True)
         self._result, self._errors = files / "result", files / "errors"
         (files / "request").write_text(json.dumps(request))
         self._result.unlink(missing_ok=True)
-        words = [sys.executable, "-c", _WORKER, str(files / "request"), str(self._result)]
-        parent = str(os.getpid())
-        words = [sys.executable, "-c", _SUPERVISOR, parent, *words] if supervised else [*words, parent]
+        self._errors.write_bytes(b"")
+        self._asked = False
+        self._process: Fork | subprocess.Popen[bytes]
+        if server is not None:
+            self._process = server.start(files.name, files / "request", self._result, self._errors)
+            return
+        words = [sys.executable, "-c", WORKER, str(files / "request"), str(self._result)]
         with self._errors.open("wb") as log:
             self._process = subprocess.Popen(
-                words,
+                [sys.executable, "-c", _SUPERVISOR, str(os.getpid()), *words],
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
-                env={**os.environ, "OMP_NUM_THREADS": str(threads)},
-                start_new_session=True,  # Signals of a terminal reach only the sweep. It asks each run to stop once.
+                env=environment(threads),
+                start_new_session=True,
             )
-        self._asked = False
 
     @property
     def ended(self) -> bool:
@@ -81,6 +85,7 @@ class Worker:
     def outcome(self) -> Outcome:
         """Return the outcome of a worker that has ended."""
         code = self._process.returncode
+        assert code is not None
         number = -code if code < 0 else code - 128 if code > 128 else None
         try:
             outcome = Outcome(*json.loads(self._result.read_text()))
@@ -96,6 +101,11 @@ class Worker:
         lines = self._errors.read_text(errors="replace").strip().splitlines()
         memory = " (out of memory?)" if number == signal.SIGKILL else ""
         return Outcome("died", f"its process {how}{memory}" + (f": {lines[-1]}" if lines else ""))
+
+
+def environment(threads: int) -> dict[str, str]:
+    """Return the environment variables of a worker."""
+    return {**os.environ, "OMP_NUM_THREADS": str(threads)}
 
 
 def work(request: str, result: str, parent: str) -> None:

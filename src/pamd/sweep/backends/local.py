@@ -1,4 +1,4 @@
-"""Run each job in a new process on this machine."""
+"""Run each job in its own process on this machine."""
 
 from __future__ import annotations
 
@@ -7,8 +7,9 @@ import tempfile
 from pathlib import Path
 
 from pamd.sweep.backends import BACKENDS, Backend, Resources
+from pamd.sweep.forks import ForkServer
 from pamd.sweep.job import Job, Outcome
-from pamd.sweep.worker import Worker
+from pamd.sweep.worker import Worker, environment
 
 
 @BACKENDS.register("local")
@@ -19,14 +20,18 @@ class Local(Backend):
         super().__init__(resources, at_most=self.concurrent(resources, sys.maxsize))
         self._workers: dict[str, Worker] = {}
         self._files = tempfile.TemporaryDirectory(prefix="pamd-sweep-")
+        self._server: ForkServer | None = None
 
     @property
     def running(self) -> int:
         return len(self._workers)
 
     def start(self, job: Job) -> None:
-        files = Path(self._files.name) / job.name
-        self._workers[job.name] = Worker(job.request(), self.resources.threads, files)
+        files, threads = Path(self._files.name), self.resources.threads
+        if self._server is None or not self._server.alive:  # It was killed, for example for its memory.
+            self._close_server()
+            self._server = ForkServer(environment(threads), files / "server")
+        self._workers[job.name] = Worker(job.request(), threads, files / job.name, self._server)
 
     def ended(self) -> list[tuple[str, Outcome]]:
         gone = [name for name, worker in self._workers.items() if worker.ended]
@@ -44,4 +49,9 @@ class Local(Backend):
         for worker in self._workers.values():
             worker.kill()
         self._workers.clear()
+        self._close_server()
         self._files.cleanup()
+
+    def _close_server(self) -> None:
+        if self._server is not None:
+            self._server.close()

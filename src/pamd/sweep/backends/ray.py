@@ -75,7 +75,7 @@ class Ray(Backend):
 def _run_apart(request: tuple[str, str], threads: int) -> Outcome:
     """Train a run in a process that Ray does not know. Ray would end it at once, without a checkpoint."""
     with tempfile.TemporaryDirectory(prefix="pamd-sweep-") as files:
-        worker = Worker(request, threads, Path(files), supervised=True)
+        worker = Worker(request, threads, Path(files))
         try:
             while not worker.ended:  # A cancellation is noticed between two lines of Python, not in a long wait.
                 time.sleep(_LOOK)
