@@ -277,11 +277,11 @@ PRESETS: dict[str, Preset] = {
     "noise": Preset("Gaussian noise replaces the background, new in every frame", {"source": "noise"}),
     "color": Preset("one color per episode replaces the background", {"source": "color"}),
     "color-easy": Preset(
-        "as in DMControl-GB: one color per episode tints sky and floor by a quarter; the agent's colors vary slightly",
+        "after DMControl-GB: one color per episode tints sky and floor by a quarter; the agent's colors vary slightly",
         {"source": "color", "floor": True, "strength": 0.25, "agent_color": 0.1},
     ),
     "color-hard": Preset(
-        "as in DMControl-GB: one color per episode tints sky and floor by three quarters; the agent's colors vary",
+        "after DMControl-GB: one color per episode tints sky and floor by three quarters; the agent's colors vary",
         {"source": "color", "floor": True, "strength": 0.75, "agent_color": 0.5},
     ),
     "video-easy": Preset("as in DMControl-GB: unmodified videos replace the sky; another name of `video`", {}),
