@@ -3,11 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 from pamd.cli.console import print_text
+from pamd.cli.pack import pack
 from pamd.cli.parser import bind
+from pamd.cli.sweep import Execution, plan_jobs, print_plan, print_summary, run_jobs
 from pamd.errors import PamdError, UnknownNameError
+from pamd.experiments import Labeled
+from pamd.runs.campaigns import campaign_runs
+from pamd.training.config import run_name
+
+__all__ = ["add_finished", "run_command", "train_missing"]
 
 
 def run_command(study: str, text: str, commands: Mapping[str, Callable[..., Any]], words: Sequence[str]) -> int:
@@ -23,3 +31,20 @@ def run_command(study: str, text: str, commands: Mapping[str, Callable[..., Any]
         print_text(f"studies.{study}: {error}")
         return 2
     return code if isinstance(code, int) else 0
+
+
+def train_missing(runs: Sequence[Labeled], data: Path, runs_in: Path, execution: Execution, *, plan: bool) -> int:
+    """Train the runs that the Parquet file `data` does not have, or only print them, and return the exit code."""
+    known = {path.name for path in campaign_runs(data)} if data.exists() else set()
+    missing = [run for run in runs if run_name(run.config) not in known]
+    print_text(f"{len(missing)} of {len(runs)} runs are missing")
+    if not missing:
+        return 0
+    planned, forecast = plan_jobs(missing, runs_in, execution)
+    print_plan(planned, forecast)
+    return 0 if plan else print_summary(run_jobs(planned, execution, forecast))
+
+
+def add_finished(runs_in: Path, data: Path) -> None:
+    """Add the finished runs in a directory to the Parquet file `data`."""
+    pack([*([data] if data.exists() else []), runs_in], out=data)

@@ -15,12 +15,9 @@ from pathlib import Path
 from typing import Any
 
 from pamd.cli.console import print_text
-from pamd.cli.pack import pack as pack_runs
-from pamd.cli.sweep import Execution, plan_jobs, print_plan, print_summary, run_jobs
+from pamd.cli.sweep import Execution
 from pamd.errors import ConfigError, UnknownNameError
-from pamd.runs.campaigns import campaign_runs
-from pamd.training.config import run_name
-from studies.commands import run_command
+from studies.commands import add_finished, run_command, train_missing
 from studies.geometry import mechanism as steps
 from studies.geometry.plan import HERE, STAGES, WEIGHTS, runs
 from studies.geometry.search import choose_weights
@@ -45,14 +42,7 @@ def run(
         raise UnknownNameError("stage", stage, STAGES)
     if stage != "search" and not WEIGHTS.exists():
         raise ConfigError(f"stage {stage} requires weights.json; run the stages search and choose first")
-    known = {path.name for path in campaign_runs(_DATA)} if _DATA.exists() else set()
-    missing = [one for one in runs(stage) if run_name(one.config) not in known]
-    print_text(f"stage {stage}: {len(missing)} runs are missing")
-    if not missing:
-        return 0
-    planned, forecast = plan_jobs(missing, runs_in, execution)
-    print_plan(planned, forecast)
-    return 0 if plan else print_summary(run_jobs(planned, execution, forecast))
+    return train_missing(runs(stage), _DATA, runs_in, execution, plan=plan)
 
 
 def choose(runs_in: Path = Path("runs")) -> None:
@@ -74,7 +64,7 @@ def pack(runs_in: Path = Path("runs")) -> None:
     Args:
         runs_in: parent directory of the runs
     """
-    pack_runs([*([_DATA] if _DATA.exists() else []), runs_in], out=_DATA)
+    add_finished(runs_in, _DATA)
 
 
 def mechanism(runs_in: Path = Path("runs"), seeds: int = 2) -> None:

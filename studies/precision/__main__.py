@@ -13,11 +13,8 @@ from pathlib import Path
 from typing import Any
 
 from pamd.cli.console import print_text
-from pamd.cli.pack import pack as pack_runs
-from pamd.cli.sweep import Execution, plan_jobs, print_plan, print_summary, run_jobs
-from pamd.runs.campaigns import campaign_runs
-from pamd.training.config import run_name
-from studies.commands import run_command
+from pamd.cli.sweep import Execution
+from studies.commands import add_finished, run_command, train_missing
 from studies.precision.analysis import RUNS
 from studies.precision.plan import DECISIONS, SEEDS, runs
 from studies.precision.updates import measure
@@ -38,14 +35,7 @@ def run(
         seeds: number of seeds; less than the default is a pilot
         plan: only print the runs and a forecast of time, memory and disk
     """
-    known = {path.name for path in campaign_runs(RUNS)} if RUNS.exists() else set()
-    missing = [one for one in runs(decisions, seeds) if run_name(one.config) not in known]
-    print_text(f"{len(missing)} runs are missing")
-    if not missing:
-        return 0
-    planned, forecast = plan_jobs(missing, runs_in, execution)
-    print_plan(planned, forecast)
-    return 0 if plan else print_summary(run_jobs(planned, execution, forecast))
+    return train_missing(runs(decisions, seeds), RUNS, runs_in, execution, plan=plan)
 
 
 def pack(runs_in: Path = Path("runs")) -> None:
@@ -54,7 +44,7 @@ def pack(runs_in: Path = Path("runs")) -> None:
     Args:
         runs_in: parent directory of the runs
     """
-    pack_runs([*([RUNS] if RUNS.exists() else []), runs_in], out=RUNS)
+    add_finished(runs_in, RUNS)
 
 
 def updates(count: int = 2_000, runs_in: Path = Path("runs")) -> None:

@@ -14,12 +14,9 @@ from pathlib import Path
 from typing import Any
 
 from pamd.cli.console import Steps, print_text
-from pamd.cli.pack import pack as pack_runs
-from pamd.cli.sweep import Execution, plan_jobs, print_plan, print_summary, run_jobs
+from pamd.cli.sweep import Execution
 from pamd.errors import UnknownNameError
-from pamd.runs.campaigns import campaign_runs
-from pamd.training.config import run_name
-from studies.commands import run_command
+from studies.commands import add_finished, run_command, train_missing
 from studies.verdicts import analysis
 from studies.verdicts.plan import DEFAULT_RUNGS, EXACT, EXACT_DISTANCES, EXPERIMENTS, RUNGS
 
@@ -53,15 +50,10 @@ def run(
         print_text(f"exact: {cost}")
         if not plan:
             _fit(runs / EXACT, *((2, 5) if scale == "smoke" else (_SEEDS, _STEPS)))
-    known = {path.name for path in campaign_runs(analysis.RUNS)}
     for name in (name for name in rung if name != EXACT):
         experiment = EXPERIMENTS[name]
-        missing = [one for one in experiment.runs(scale, seeds=seeds) if run_name(one.config) not in known]
-        print_text(f"{experiment.title}. It shows {experiment.shows}. {len(missing)} runs are missing.")
-        if missing:
-            planned, forecast = plan_jobs(missing, runs, execution)
-            print_plan(planned, forecast)
-            codes.append(0 if plan else print_summary(run_jobs(planned, execution, forecast)))
+        print_text(f"{experiment.title}. It shows {experiment.shows}.")
+        codes.append(train_missing(experiment.runs(scale, seeds=seeds), analysis.RUNS, runs, execution, plan=plan))
     return max(codes)
 
 
@@ -77,7 +69,7 @@ def pack(runs: Path = Path("runs")) -> None:
 
         fits = pyarrow.Table.from_pylist([dataclasses.asdict(fit) for fit in _fit(runs / EXACT, _SEEDS, _STEPS, True)])
         parquet.write_table(fits, analysis.EXACT_FITS, compression="zstd", compression_level=19)
-    pack_runs([analysis.RUNS, runs], out=analysis.RUNS)
+    add_finished(runs, analysis.RUNS)
 
 
 def tables(out: Path = analysis.HERE) -> None:

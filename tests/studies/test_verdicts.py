@@ -113,8 +113,8 @@ def test_finished_runs_of_the_study_are_not_trained_again(tmp_path: Path, capsys
     assert main(["run", "--rung", "states", "toy", "--plan", "--runs", str(tmp_path)]) == 0
     printed = capsys.readouterr().err
     assert "The claims on states with noise" in printed
-    assert "0 runs are missing" in printed  # states
-    assert "220 runs are missing" in printed  # toy: 270 planned, 50 in the study
+    assert "0 of 390 runs are missing" in printed  # states
+    assert "220 of 270 runs are missing" in printed  # toy: 50 are in the study
 
 
 def test_wrong_commands_and_rungs_get_the_nearest_name(capsys: pytest.CaptureFixture[str]) -> None:

@@ -1,0 +1,1 @@
+"""PAMD and the rivals without a distance, trained from pixels at scale `cpu`."""
