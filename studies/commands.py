@@ -12,6 +12,7 @@ from pamd.cli.parser import bind
 from pamd.cli.sweep import Execution, plan_jobs, print_plan, print_summary, run_jobs
 from pamd.errors import PamdError, UnknownNameError
 from pamd.experiments import Labeled
+from pamd.report.run import load_runs
 from pamd.runs.campaigns import campaign_runs
 from pamd.training.config import run_name
 
@@ -35,8 +36,7 @@ def run_command(study: str, text: str, commands: Mapping[str, Callable[..., Any]
 
 def train_missing(runs: Sequence[Labeled], data: Path, runs_in: Path, execution: Execution, *, plan: bool) -> int:
     """Train the runs that the Parquet file `data` does not have, or only print them, and return the exit code."""
-    known = {path.name for path in campaign_runs(data)} if data.exists() else set()
-    missing = [run for run in runs if run_name(run.config) not in known]
+    missing = [run for run in runs if run_name(run.config) not in _names(data)]
     print_text(f"{len(missing)} of {len(runs)} runs are missing")
     if not missing:
         return 0
@@ -46,5 +46,10 @@ def train_missing(runs: Sequence[Labeled], data: Path, runs_in: Path, execution:
 
 
 def add_finished(runs_in: Path, data: Path) -> None:
-    """Add the finished runs in a directory to the Parquet file `data`."""
-    pack([*([data] if data.exists() else []), runs_in], out=data)
+    """Add the finished runs in a directory to the Parquet file `data`. An unfinished one would count as trained."""
+    runs = [run.path for run in load_runs([runs_in]) if run.finished and run.path.name not in _names(data)]
+    pack([*([data] if data.exists() else []), *runs], out=data)
+
+
+def _names(data: Path) -> set[str]:
+    return {path.name for path in campaign_runs(data)} if data.exists() else set()
