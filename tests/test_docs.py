@@ -25,6 +25,17 @@ PAGES = [
 TOP = {"benchmarks", "examples", "studies", "tests", "tools"}
 
 
+GUIDES = [page for page in PAGES if page.name != "CHANGELOG.md"]
+
+
+@pytest.mark.parametrize("page", GUIDES, ids=lambda page: page.name)
+def test_install_commands_need_no_release_and_pin_versions(page: Path) -> None:
+    commands = re.findall(r"pip install [^`\n]*", text_of(page))
+    assert [command for command in commands if "pamd[" in command] == []
+    of_the_clone = [command for command in commands if " '.[" in command]
+    assert [command for command in of_the_clone if "-c constraints" not in command] == []
+
+
 def test_tables_of_reliability_are_those_of_the_results() -> None:
     assert load_script("tools/reliability.py").page() == (ROOT / "docs" / "reliability.md").read_text()
 

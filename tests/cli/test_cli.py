@@ -236,6 +236,11 @@ def test_doctor_says_where_no_run_could_be_written(capsys: pytest.CaptureFixture
     assert "/dev/null is a file" in capsys.readouterr().out
 
 
+def test_doctor_refuses_an_egl_device_that_is_not_there(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["doctor", "--egl-device", "99"]) == 2
+    assert "--egl-device must be" in capsys.readouterr().err
+
+
 def test_doctor(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["doctor"]) == 0
     out = capsys.readouterr().out

@@ -15,12 +15,16 @@ from pamd.errors import ResourceError, install_command
 _Line = Callable[[bool, str, str], None]
 
 
-def doctor(runs: Path = Path("runs")) -> int:
+def doctor(runs: Path = Path("runs"), egl_device: int | None = None) -> int:
     """Check rendering backends, torch, memory and disk.
 
     Args:
         runs: parent directory of the runs
+        egl_device: number of the EGL device to check (default: MuJoCo's choice)
     """
+    from pamd.envs import choose_egl_device
+
+    choose_egl_device(egl_device)
     console = Console()
 
     def line(ok: bool, what: str, detail: str) -> None:
