@@ -13,7 +13,7 @@ LOWEST := .venv-lowest
 .PHONY: help demo test test-slow test-lowest setup lint format type bench docs site clean
 
 help:
-	@echo "make demo         set up, then train two agents from pixels side by side (ten minutes on two cores)"
+	@echo "make demo         set up, then train two agents from pixels side by side (10 to 15 minutes on two idle cores)"
 	@echo "make test         set up, then lint, types, layers and tests (under ten minutes on two cores)"
 	@echo "make test-slow    the heavy checks"
 	@echo "make test-lowest  the tests with DMControl and Meta-World at their lowest versions, in $(LOWEST)"

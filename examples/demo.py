@@ -2,8 +2,8 @@
 
 `deepmdp` is the baseline: the same latent model and reward decoder, and no metric.
 
-The demo takes about ten minutes on two cores. Each agent is an ordinary `pamd train` in its own process. At the end,
-the demo writes a report page that shows the learning curves and the videos of both agents.
+The demo takes 10 to 15 minutes on two idle cores. Each agent is an ordinary `pamd train` in its own process. At the
+end, the demo writes a report page that shows the learning curves and the videos of both agents.
 """
 
 from __future__ import annotations
