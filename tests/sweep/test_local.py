@@ -141,3 +141,15 @@ def test_finished_replays_can_be_discarded(tmp_path: Path) -> None:
     Sweep([job], lambda: BACKENDS.get("local")(LOCAL), Eyes(), discard_replay=True).run()
     assert not (job.path / "replay").exists()
     assert os.path.exists(job.path / "eval.jsonl")
+
+
+@pytest.mark.skipif(not Path("/proc/self/autogroup").exists(), reason="the system does not divide time by session")
+def test_the_niceness_of_a_sweep_counts_in_the_sessions_of_its_workers(tmp_path: Path) -> None:
+    request, result = tmp_path / "request", tmp_path / "result"
+    request.write_text(json.dumps(["{}", str(tmp_path / "nowhere")]))  # A run that fails at once.
+    work = f"from pamd.sweep.worker import work; work({str(request)!r}, {str(result)!r}, str(os.getppid()))"
+    code = f"import os; os.nice(7); {work}; print(open('/proc/self/autogroup').read())"
+    words = [sys.executable, "-c", code]
+    done = subprocess.run(words, capture_output=True, text=True, check=True, start_new_session=True)
+    assert json.loads(result.read_text())[0] == "failed"
+    assert done.stdout.split()[-2:] == ["nice", "7"]

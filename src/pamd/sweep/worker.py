@@ -110,11 +110,22 @@ def environment(threads: int) -> dict[str, str]:
 
 def work(request: str, result: str, parent: str) -> None:
     """Execute one run in a process of its own: read the request, train, and write the outcome."""
+    keep_priority()
     stop_unless(lambda: os.getppid() == int(parent))
     outcome = run_job(*json.loads(Path(request).read_text()))
     # If the sweep has ended, its temporary files are gone. The run directory contains everything.
     with contextlib.suppress(FileNotFoundError):
         atomic_io.replace(Path(result), json.dumps(outcome).encode())
+
+
+def keep_priority() -> None:
+    """Give the session of this process the niceness of the process.
+
+    Linux divides processor time between sessions first, and `nice` counts only within one. A worker has its own
+    session, so without this `nice pamd sweep` would take as much time from other programs as `pamd sweep`.
+    """
+    with contextlib.suppress(OSError):  # Other systems do not have the file.
+        Path("/proc/self/autogroup").write_text(str(os.nice(0)))
 
 
 def stop_unless(alive: Callable[[], bool]) -> None:
