@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from pamd.cli.console import print_text
 from pamd.cli.pack import pack
-from pamd.cli.parser import bind
+from pamd.cli.parser import bind, parser
 from pamd.cli.sweep import Execution, plan_jobs, print_plan, print_summary, run_jobs
 from pamd.errors import PamdError, UnknownNameError
 from pamd.experiments import Labeled
@@ -27,7 +28,11 @@ def run_command(study: str, text: str, commands: Mapping[str, Callable[..., Any]
     try:
         if words[0] not in commands:
             raise UnknownNameError("command", words[0], commands)
-        code = bind(f"python -m studies.{study} {words[0]}", commands[words[0]], list(words[1:]))()
+        prog, function, options = f"python -m studies.{study} {words[0]}", commands[words[0]], list(words[1:])
+        if "-h" in options or "--help" in options:
+            sys.stdout.write(parser(prog, function).format_help())
+            return 0
+        code = bind(prog, function, options)()
     except PamdError as error:
         print_text(f"studies.{study}: {error}")
         return 2

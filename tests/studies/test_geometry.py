@@ -74,6 +74,11 @@ def test_wrong_stages_get_the_nearest_name(capsys: pytest.CaptureFixture[str]) -
     assert "Did you mean 'primary'?" in capsys.readouterr().err
 
 
+def test_the_help_of_a_command_lists_its_options(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["run", "--help"]) == 0
+    assert "search, primary, exploration or pixels" in capsys.readouterr().out
+
+
 def synthetic(path: Path, gain: float) -> Path:
     """Write a campaign with ten seeds of every primary arm, whose PAMD arms gain `gain` of the range of a task."""
     rng, rows = np.random.default_rng(0), []

@@ -86,7 +86,7 @@ def _print_methods(console: Console, fidelity: Literal["paper", "released"], eve
     console.width = max(console.width, _WIDE)  # Wrapped lines are easier to read than wrapped table cells.
     console.print(table)
     if not every:
-        console.print("dbc-det, mico, simsr and rap accept any +DISTANCE; --all lists every combination.")
+        console.print("dbc-det, dbc-unit, mico, simsr and rap accept +DISTANCE; --all lists every combination.")
 
 
 def _method_rows(fidelity: Literal["paper", "released"], every: bool) -> list[list[str]]:
