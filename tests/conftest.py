@@ -22,6 +22,14 @@ def pytest_configure() -> None:
             signal.signal(number, handler)
 
 
+@pytest.fixture
+def double() -> Iterator[None]:
+    """Compute in float64, where processors that round differently agree to many digits."""
+    torch.set_default_dtype(torch.float64)
+    yield
+    torch.set_default_dtype(torch.float32)
+
+
 @pytest.fixture(scope="session", autouse=True)
 def _own_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     """Decoded clips stay out of the user's cache; spawned processes inherit that."""

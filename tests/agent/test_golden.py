@@ -1,10 +1,10 @@
 """Parameters after twenty updates are those of version 0.2 before methods became lists of terms.
 
-reference/twenty_updates.json was written by that version in float32, for every method at both fidelities, and for some
+reference/twenty_updates.json was written by that version in float64, for every method at both fidelities, and for some
 of them with another schedule, learner or operator, or with an isolated metric: the sum of all parameters and buffers,
-the sum of their absolute values, and a digest of the generator's state. Most agree to the last bit. The quadratic forms
-differ by rounding, because both orders of a pair now run one after the other. Where a preset has changed since,
-`old_settings` restores its options.
+the sum of their absolute values, and a digest of the generator's state. On one processor, 182 of 204 agree to the last
+bit and the others to 2e-16. In float32, processors differ by up to 1e-5, because Adam turns a gradient that is nothing
+but rounding into a whole step. Where a preset has changed since, `old_settings` restores its options.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ def batch(seed: int, n_step: int, window: int) -> Batch:
 
     first, following = obs(), obs()
     action, reward = torch.rand(SIZE, ACTIONS, generator=draw) * 2 - 1, torch.rand(SIZE, generator=draw)
-    not_done = (torch.rand(SIZE, generator=draw) > 0.1).float()
+    not_done = (torch.rand(SIZE, generator=draw) > 0.1).double()
     more: dict[str, Any] = {}
     if n_step > 1:
         discount = torch.full((SIZE,), 0.99**n_step)
@@ -70,6 +70,7 @@ def cases() -> list[Any]:
 
 
 @pytest.mark.parametrize("key", cases())
+@pytest.mark.usefixtures("double")
 def test_twenty_updates_give_the_parameters_of_the_version_before(key: str) -> None:
     name, fidelity, learner, schedule, changed = key.split(" | ")
     operator = changed.removeprefix("operator ") if changed.startswith("operator ") else ""
@@ -91,9 +92,9 @@ def test_twenty_updates_give_the_parameters_of_the_version_before(key: str) -> N
     for number in range(UPDATES):
         window = 3 if operator == "n-step" else 0
         agent.update(batch(number, config.learner.options.n_step, window), decisions=1000 + number)
-    tensors = [value.double() for value in agent.nets.state_dict().values() if value.is_floating_point()]
+    tensors = [value for value in agent.nets.state_dict().values() if value.is_floating_point()]
     finite = [value for value in tensors if value.isfinite().all()]
     total, size, generator = REFERENCE[key]
     assert hashlib.sha256(agent.generator.get_state().numpy().tobytes()).hexdigest()[:8] == generator
-    assert sum(float(value.abs().sum()) for value in finite) == pytest.approx(size, rel=1e-6)
-    assert sum(float(value.sum()) for value in tensors) == pytest.approx(total, abs=1e-6 * size)
+    assert sum(float(value.abs().sum()) for value in finite) == pytest.approx(size, rel=1e-9)
+    assert sum(float(value.sum()) for value in tensors) == pytest.approx(total, abs=1e-9 * size)

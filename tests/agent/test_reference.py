@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import dataclasses
 import json
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -84,13 +83,6 @@ def parts(agent: Agent) -> dict[str, nn.Module | None]:
 def summary(module: nn.Module) -> list[float]:
     flat = torch.cat([p.detach().flatten() for p in module.parameters()])
     return [float(x.sum()) for x in (flat, flat.abs(), flat * torch.cos(torch.arange(len(flat)).double()))]
-
-
-@pytest.fixture
-def double() -> Iterator[None]:
-    torch.set_default_dtype(torch.float64)
-    yield
-    torch.set_default_dtype(torch.float32)
 
 
 def cases() -> list[Any]:

@@ -35,7 +35,7 @@ def gradients(d: Any, value: Tensor, penalty: Tensor, *inputs: Tensor) -> list[T
 
 @pytest.mark.parametrize("options", VARIANTS, ids=str)
 @pytest.mark.parametrize("latent_dim", [1, 2, 50])
-@pytest.mark.parametrize(("dtype", "tolerance"), [(torch.float32, 1e-5), (torch.float64, 1e-10)])
+@pytest.mark.parametrize(("dtype", "tolerance"), [(torch.float32, 3e-5), (torch.float64, 1e-10)])
 def test_values_are_the_textbooks(
     options: dict[str, Any], latent_dim: int, dtype: torch.dtype, tolerance: float
 ) -> None:
