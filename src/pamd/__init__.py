@@ -51,70 +51,28 @@ if TYPE_CHECKING:
 
 # Imported on first use, so that `import pamd` and the command line do not wait for torch.
 _HOMES = {
-    "Agent": "pamd.agent",
-    "AgentConfig": "pamd.agent",
-    "Batch": "pamd.types",
-    "BatchLatents": "pamd.latents",
-    "DISTANCES": "pamd.distances",
-    "Distance": "pamd.distances",
-    "ENCODERS": "pamd.encoders",
-    "Encoder": "pamd.encoders",
-    "EnvConfig": "pamd.envs",
-    "LEARNERS": "pamd.learners",
-    "Latents": "pamd.types",
-    "Learner": "pamd.learners",
-    "Loss": "pamd.types",
-    "Losses": "pamd.representation",
-    "Measurement": "pamd.types",
-    "Method": "pamd.methods",
-    "NoOptions": "pamd.distances.base",
-    "OPERATORS": "pamd.operators",
-    "Objective": "pamd.terms",
-    "Operator": "pamd.operators",
-    "OperatorConfig": "pamd.operators.base",
-    "OperatorInputs": "pamd.types",
-    "Pairs": "pamd.types",
-    "PamdError": "pamd.errors",
-    "Properties": "pamd.distances.base",
-    "Representation": "pamd.representation",
-    "TERMS": "pamd.terms",
-    "Term": "pamd.terms",
-    "TrainConfig": "pamd.training",
-    "Window": "pamd.types",
-    "configure": "pamd.configuration",
-    "distance": "pamd.distances",
-    "encoder": "pamd.encoders",
-    "load": "pamd.training",
-    "make_env": "pamd.envs",
-    "method": "pamd.methods",
-    "metric_loss": "pamd.terms",
-    "operator": "pamd.operators",
-    "record": "pamd.schema",
-    "resume": "pamd.training",
-    "train": "pamd.training",
+    name: module
+    for module, names in {
+        "pamd.agent": ("Agent", "AgentConfig"),
+        "pamd.configuration": ("configure",),
+        "pamd.distances": ("DISTANCES", "Distance", "distance"),
+        "pamd.distances.base": ("NoOptions", "Properties"),
+        "pamd.encoders": ("ENCODERS", "Encoder", "encoder"),
+        "pamd.envs": ("EnvConfig", "make_env"),
+        "pamd.errors": ("PamdError",),
+        "pamd.latents": ("BatchLatents",),
+        "pamd.learners": ("LEARNERS", "Learner"),
+        "pamd.methods": ("Method", "method"),
+        "pamd.operators": ("OPERATORS", "Operator", "operator"),
+        "pamd.operators.base": ("OperatorConfig",),
+        "pamd.representation": ("Losses", "Representation"),
+        "pamd.schema": ("record",),
+        "pamd.terms": ("TERMS", "Objective", "Term", "metric_loss"),
+        "pamd.training": ("TrainConfig", "load", "resume", "train"),
+        "pamd.types": ("Batch", "Latents", "Loss", "Measurement", "OperatorInputs", "Pairs", "Window"),
+    }.items()
+    for name in names
 }
-_MODULES = (
-    "agent",
-    "augmentations",
-    "diagnostics",
-    "distances",
-    "encoders",
-    "envs",
-    "errors",
-    "exact",
-    "experiments",
-    "learners",
-    "methods",
-    "operators",
-    "replay",
-    "report",
-    "representation",
-    "runs",
-    "schema",
-    "sweep",
-    "terms",
-    "training",
-)
 
 __all__ = [
     "DISTANCES",
@@ -238,10 +196,10 @@ def __getattr__(name: str) -> Any:
     if name in _RENAMED:
         warnings.warn(f"pamd.{name} is deprecated; use pamd.{_RENAMED[name]}", DeprecationWarning, stacklevel=2)
         name = _RENAMED[name]
-    if name in _MODULES:
-        return importlib.import_module(f"pamd.{name}")
     if name in _HOMES:
         return getattr(importlib.import_module(_HOMES[name]), name)
+    if name in __all__:
+        return importlib.import_module(f"pamd.{name}")
     raise AttributeError(f"module 'pamd' has no attribute {name!r}")
 
 
