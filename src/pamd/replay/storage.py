@@ -8,7 +8,6 @@ who can rewrite the replay can rewrite them.
 
 from __future__ import annotations
 
-import abc
 import contextlib
 import os
 import weakref
@@ -50,7 +49,9 @@ class Storage:
             name: np.zeros((layout.capacity, *column.row_shape), column.dtype)
             for name, column in layout.step_columns.items()
         }
-        self.frames = self._frames(read_only)
+        self.frames: _MemoryFrames | _MappedFrames = (
+            _MappedFrames(self.place, layout, read_only) if layout.storage == "mmap" else _MemoryFrames(layout)
+        )
         self.age: NDArray[np.int32] = self._rings["age"]
         """[capacity]"""
         self.actions: NDArray[np.float32] = self._rings["actions"]
@@ -60,7 +61,7 @@ class Storage:
         self.terminated: NDArray[np.uint8] = self._rings["terminated"]
         """[capacity]"""
         self._frame_checks = np.zeros(layout.capacity, CHECK)
-        self._checks = _BlockChecks({"frames": self._frame_checks, **self._rings})
+        self.checks = _BlockChecks({"frames": self._frame_checks, **self._rings}).compute
 
     @property
     def place(self) -> Path:
@@ -92,10 +93,6 @@ class Storage:
         for name, column in self.layout.step_columns.items():
             files.read(self.place, column, [files.Piece(self._rings[name], first, stop)], self.layout.slots)
 
-    def checks(self, first: int, stop: int) -> dict[str, str]:
-        """Return the checksums of the blocks of frames `first` to `stop` by column."""
-        return self._checks.compute(first, stop)
-
     def verify(self, expected: Mapping[str, str], first: int, stop: int) -> None:
         """Verify frames `first` to `stop`, all in the window.
 
@@ -119,65 +116,44 @@ class Storage:
                 " written"
             )
 
-    def _frames(self, read_only: bool) -> _Frames:
-        if self.layout.storage == "mmap":
-            return _MappedFrames(self.place, self.layout, read_only)
-        return _MemoryFrames(self.layout)
-
 
 # -- Frames ----------------------------------------------------------------------------------------------------------
 
 
-class _Frames(abc.ABC):
-    """The newest `capacity` frames, indexed by their counters."""
-
-    @abc.abstractmethod
-    def write(self, counter: int, frame: Frame) -> None:
-        """Store `frame`, of the layout's shape, as frame `counter`."""
-
-    @abc.abstractmethod
-    def gather(self, counters: Counters, out: Frame) -> None:
-        """Copy the frames `counters` [..., K] to `out` [..., K, *frame_shape].
-
-        The K frames of a row are close to each other and may repeat.
-        """
-
-    @abc.abstractmethod
-    def save(self, directory: Path, first: int, stop: int) -> None:
-        """Write frames `first` to `stop` durably to their file.
-
-        The file is raw, so every kind of storage can load it.
-        """
-
-    @abc.abstractmethod
-    def load(self, directory: Path, first: int, stop: int) -> None:
-        """Read frames `first` to `stop` from their file."""
-
-
-class _MemoryFrames(_Frames):
-    """Frames in a ring in memory."""
+class _MemoryFrames:
+    """The newest `capacity` frames, indexed by their counters, in a ring in memory."""
 
     def __init__(self, layout: Layout) -> None:
         self._layout = layout
         self._rows = np.zeros((layout.capacity, *layout.frame_shape), layout.columns["frames"].dtype)
 
     def write(self, counter: int, frame: Frame) -> None:
+        """Store `frame`, of the layout's shape, as frame `counter`."""
         self._rows[counter % len(self._rows)] = frame
 
     def gather(self, counters: Counters, out: Frame) -> None:
+        """Copy the frames `counters` [..., K] to `out` [..., K, *frame_shape].
+
+        The K frames of a row are close to each other and may repeat.
+        """
         _take(self._rows, counters, out)
 
     def save(self, directory: Path, first: int, stop: int) -> None:
+        """Write frames `first` to `stop` durably to their file.
+
+        The file is raw, so every kind of storage can load it.
+        """
         piece = files.Piece(self._rows, first, stop)
         files.write(directory, self._layout.columns["frames"], [piece], self._layout.slots)
 
     def load(self, directory: Path, first: int, stop: int) -> None:
+        """Read frames `first` to `stop` from their file."""
         piece = files.Piece(self._rows, first, stop)
         files.read(directory, self._layout.columns["frames"], [piece], self._layout.slots)
 
 
-class _MappedFrames(_Frames):
-    """Frames in a memory-mapped file.
+class _MappedFrames:
+    """The same in a memory-mapped file.
 
     All pages of a batch are prefetched. Reading pages that are not in the system's cache one at a time takes several
     times as long (docs/performance.md).
