@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from pamd.configuration import configure
-from pamd.envs import EnvConfig, build_env, make_env, noise, resolve_env, unseen
-from pamd.envs.config import NoiseConfig
+from pamd.envs import EnvConfig, build_env, make_env, resolve_env, unseen
+from pamd.envs.config import NoiseConfig, noise
 from pamd.envs.state import StateNoise
 from pamd.errors import ConfigError, ShapeError, UnknownNameError
 from pamd.learners import AugmentationPart

@@ -6,30 +6,21 @@ which `pamd.report.diagnostics.draw` makes figures. `pamd diagnose NAME` does bo
 
 from __future__ import annotations
 
-from pamd.diagnostics.absorption import Absorption, Curve, absorption_ratio
+from pamd.diagnostics.absorption import absorption_ratio
 from pamd.diagnostics.base import DIAGNOSTICS, save
-from pamd.diagnostics.dimension import Dimension, Need, dimension
-from pamd.diagnostics.exact import Cell, Exact, Space, exact
-from pamd.diagnostics.geometry import Geometry, geometry, geometry_of
-from pamd.diagnostics.latents import LatentReport, latents
-from pamd.diagnostics.matching import Head, match
+from pamd.diagnostics.dimension import dimension
+from pamd.diagnostics.exact import Exact, exact
+from pamd.diagnostics.geometry import geometry, geometry_of
+from pamd.diagnostics.latents import latents
+from pamd.diagnostics.matching import match
 from pamd.diagnostics.residual import Residual, ResidualSettings, residual
 from pamd.representation.meters import denoising_factor
 
 __all__ = [
     "DIAGNOSTICS",
-    "Absorption",
-    "Cell",
-    "Curve",
-    "Dimension",
     "Exact",
-    "Geometry",
-    "Head",
-    "LatentReport",
-    "Need",
     "Residual",
     "ResidualSettings",
-    "Space",
     "absorption_ratio",
     "denoising_factor",
     "dimension",

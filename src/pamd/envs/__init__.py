@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from pamd.envs.backend import Backend, import_simulator, probe_backends
-from pamd.envs.config import NOISES, EnvConfig, NoiseConfig, Scene, noise, shows_videos
+from pamd.envs.backend import import_simulator, probe_backends
+from pamd.envs.config import EnvConfig, NoiseConfig, Scene, noise, shows_videos
 from pamd.envs.distractors import DistractorConfig, distractor
 from pamd.envs.egl import choose_egl_device, egl_devices
 from pamd.envs.task import (
@@ -36,8 +36,6 @@ if TYPE_CHECKING:
 
 __all__ = [
     "FAMILIES",
-    "NOISES",
-    "Backend",
     "DistractorConfig",
     "EnvConfig",
     "NoiseConfig",
@@ -48,14 +46,12 @@ __all__ = [
     "choose_egl_device",
     "default_action_repeat",
     "default_frame_stack",
-    "distractor",
     "egl_devices",
     "elsewhere",
     "least_shape",
     "make_env",
     "named_distractor",
     "named_noise",
-    "noise",
     "observes_states",
     "prepare_env",
     "probe_backends",

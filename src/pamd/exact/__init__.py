@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from pamd.exact.build import MDPBuilder, counter_example, duplicated, garnet, grid_world
 from pamd.exact.dimension import (
-    Covering,
     covering,
     covering_number,
     doubling_dimension,
@@ -18,7 +17,6 @@ from pamd.exact.metrics import (
     advantage_gap,
     bisimulation,
     bisimulation_operator,
-    expected_gap,
     fixed_point,
     kernel,
     kernel_distance,
@@ -42,7 +40,6 @@ from pamd.exact.metrics import (
 
 __all__ = [
     "METRICS",
-    "Covering",
     "FiniteMDP",
     "MDPBuilder",
     "action_value",
@@ -55,7 +52,6 @@ __all__ = [
     "doubling_dimension",
     "duplicated",
     "effective_dimension",
-    "expected_gap",
     "fixed_point",
     "garnet",
     "grid_world",

@@ -12,13 +12,12 @@ from pamd.methods.pipelines import (
     side,
     unknown_method,
 )
-from pamd.methods.record import BallRadius, LatentSpace, Method, TargetCopies
+from pamd.methods.record import LatentSpace, Method, TargetCopies
 from pamd.terms import DistancePart, OperatorPart
 
 __all__ = [
     "DEFAULT_METHOD",
     "PIPELINES",
-    "BallRadius",
     "DistancePart",
     "Fidelity",
     "LatentSpace",

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from pamd.replay.layout import Layout, ReplayConfig
+from pamd.replay.layout import ReplayConfig
 from pamd.replay.replay import Replay
 from pamd.replay.resources import Forecast, available_disk, available_memory, check_resources, disk_taken, forecast
 
 __all__ = [
     "Forecast",
-    "Layout",
     "Replay",
     "ReplayConfig",
     "available_disk",

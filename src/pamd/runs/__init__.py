@@ -7,15 +7,13 @@ JSON, JSON lines, safetensors and raw arrays, links are not followed, and everyt
 from __future__ import annotations
 
 from pamd.runs.directory import RunDirectory
-from pamd.runs.record import RunRecord, Unreadable, find_runs, read_record
-from pamd.runs.status import Budget, Progress, Status, read_progress, read_status
+from pamd.runs.record import Unreadable, find_runs, read_record
+from pamd.runs.status import Budget, Progress, read_progress, read_status
 
 __all__ = [
     "Budget",
     "Progress",
     "RunDirectory",
-    "RunRecord",
-    "Status",
     "Unreadable",
     "find_runs",
     "read_progress",
