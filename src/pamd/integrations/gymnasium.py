@@ -16,8 +16,6 @@ from pamd.errors import ConfigError
 if TYPE_CHECKING:
     from pamd.envs.wrappers import Episodes
 
-__all__ = ["make_registered", "register"]
-
 
 def make_registered(task: str, render_mode: str | None = "rgb_array", **options: Any) -> Episodes:
     """Make the environment of a task for `gymnasium.make`. `options` are those of `pamd.make_env`."""

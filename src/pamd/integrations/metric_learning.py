@@ -15,8 +15,6 @@ require_library(__name__, "pytorch-metric-learning", (2, 9), "metric-learning")
 
 from pytorch_metric_learning.distances import BaseDistance  # noqa: E402  The version is checked first.
 
-__all__ = ["LatentDistance"]
-
 
 class LatentDistance(BaseDistance):
     """A pamd distance for the losses and miners of pytorch-metric-learning.

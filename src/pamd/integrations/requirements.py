@@ -9,8 +9,6 @@ from pamd.errors import ConfigError, install_command
 from pamd.methods import DEFAULT_METHOD, Method
 from pamd.representation import Representation
 
-__all__ = ["check_representation", "check_single_transitions", "require_library"]
-
 
 def require_library(integration: str, distribution: str, oldest: tuple[int, int], extra: str) -> None:
     """Raise ConfigError unless `distribution` is installed in version `oldest` or newer."""

@@ -28,8 +28,6 @@ from tianshou.data import Batch  # noqa: E402
 from tianshou.utils.lagged_network import EvalModeModuleWrapper  # noqa: E402
 from tianshou.utils.net.common import ModuleWithVectorOutput  # noqa: E402
 
-__all__ = ["LatentNet", "MetricOffPolicyWrapper", "MetricTrainingStats"]
-
 
 class LatentNet(ModuleWithVectorOutput):
     """The representation's encoder as a `preprocess_net` for Tianshou's networks: observations -> (z [B, d], state).

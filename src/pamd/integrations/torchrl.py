@@ -21,8 +21,6 @@ from tensordict import TensorDict, TensorDictBase  # noqa: E402  The version is 
 from tensordict.nn import dispatch  # noqa: E402
 from torchrl.objectives import LossModule  # noqa: E402
 
-__all__ = ["MetricLoss"]
-
 _TERMS = ("metric", "transition", "reward")
 """The terms whose losses are always returned, 0 if the method does not have them. Others are added to them."""
 _PADDING = ("collector", "mask")

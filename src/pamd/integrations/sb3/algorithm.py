@@ -21,8 +21,6 @@ from pamd.integrations.sb3.rollouts import StepRecorder, TransitionRolloutBuffer
 from pamd.methods import Method
 from pamd.methods import method as named_method
 
-__all__ = ["with_metric"]
-
 Algorithm = TypeVar("Algorithm", bound=BaseAlgorithm)
 
 

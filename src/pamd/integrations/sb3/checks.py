@@ -15,8 +15,6 @@ from pamd.integrations.sb3.metric import Extractors, MetricOptions, without_extr
 from pamd.integrations.sb3.rollouts import TransitionRolloutBuffer
 from pamd.methods import Method
 
-__all__ = ["SUPPORTED", "check_algorithm", "check_before", "check_env", "check_extractors", "check_method"]
-
 SUPPORTED: dict[str, type[BaseAlgorithm]] = {"SAC": SAC, "TD3": TD3, "DQN": DQN, "PPO": PPO}
 
 

@@ -21,8 +21,6 @@ from pamd.optimization import adam
 from pamd.representation import Representation
 from pamd.types import OperatorInputs
 
-__all__ = ["Extractors", "Metric", "MetricOptions", "Transitions", "without_extra_passes"]
-
 
 @dataclass(frozen=True)
 class Transitions:

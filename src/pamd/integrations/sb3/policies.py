@@ -19,16 +19,6 @@ from pamd.errors import ConfigError
 from pamd.methods import LatentSpace
 from pamd.representation.encoder import Ball, Normalize
 
-__all__ = [
-    "LATENT_POLICIES",
-    "LatentCNN",
-    "LatentDQNPolicy",
-    "LatentMLP",
-    "LatentPPOPolicy",
-    "LatentSACPolicy",
-    "LatentTD3Policy",
-]
-
 NATURE_SIZE = 36
 """The minimum image size for the three convolutions of NatureCNN."""
 KERNEL = 3

@@ -16,8 +16,6 @@ from torch import Tensor
 
 from pamd.integrations.sb3.metric import Transitions
 
-__all__ = ["StepRecorder", "TransitionRolloutBuffer"]
-
 
 class StepRecorder(VecEnvWrapper):
     """Records the last step, before PPO adds the bootstrap value to the reward at a time limit."""
