@@ -32,24 +32,14 @@ def policy_bisimulation_operator(mdp: FiniteMDP, policy: Array, c_R: float = 1.0
     """Return DBC's on-policy version of the operator: c_R |r^pi - r^pi'| + gamma W_d(P^pi, P^pi')."""
     transition, reward = mdp.under(policy)
     gap = _check_weight(c_R) * np.abs(reward[:, None] - reward)
-
-    def apply(d: Array) -> Array:
-        _check_square(d, mdp.n_states)
-        return gap + mdp.gamma * _all_wasserstein(transition, d)
-
-    return apply
+    return _coupled(mdp, gap, transition)
 
 
 def mico_operator(mdp: FiniteMDP, policy: Array, c_R: float = 1.0) -> _Operator:
     """Return eq:mico_operator: c_R |r^pi - r^pi'| + gamma E[U(next, next')], with independent next states."""
     transition, reward = mdp.under(policy)
     gap = _check_weight(c_R) * np.abs(reward[:, None] - reward)
-
-    def apply(U: Array) -> Array:
-        _check_square(U, mdp.n_states)
-        return gap + mdp.gamma * transition @ U @ transition.T
-
-    return apply
+    return _averaged(mdp, gap, transition)
 
 
 def fixed_point(
@@ -92,6 +82,26 @@ def reduced(U: Array) -> Array:
     return np.asarray(U - (self_distance[:, None] + self_distance) / 2)
 
 
+def _averaged(mdp: FiniteMDP, near: Array, transition: Array) -> _Operator:
+    """Return the operator near + gamma E[d(next, next')], with independent next states."""
+
+    def apply(d: Array) -> Array:
+        _check_square(d, mdp.n_states)
+        return np.asarray(near + mdp.gamma * transition @ d @ transition.T)
+
+    return apply
+
+
+def _coupled(mdp: FiniteMDP, near: Array, transition: Array) -> _Operator:
+    """Return the operator near + gamma W_d(P, P'), on symmetric d [S, S]."""
+
+    def apply(d: Array) -> Array:
+        _check_square(d, mdp.n_states)
+        return near + mdp.gamma * _all_wasserstein(transition, d)
+
+    return apply
+
+
 def _from_zero(operator: _Operator, mdp: FiniteMDP, tolerance: float) -> Array:
     """Return the fixed point [S, S] of a gamma-contraction, iterated from 0."""
     return fixed_point(operator, np.zeros((mdp.n_states, mdp.n_states)), mdp.gamma, tolerance=tolerance)
@@ -108,12 +118,7 @@ def value_difference_operator(mdp: FiniteMDP, policy: Array, c_R: float = 1.0) -
     """
     transition, reward = mdp.under(policy)
     difference = _check_weight(c_R) * (reward[:, None] - reward)
-
-    def apply(delta: Array) -> Array:
-        _check_square(delta, mdp.n_states)
-        return np.asarray(difference + mdp.gamma * transition @ delta @ transition.T)
-
-    return apply
+    return _averaged(mdp, difference, transition)
 
 
 def value_gap(mdp: FiniteMDP, policy: Array, *, c_R: float = 1.0, tolerance: float = 1e-9) -> Array:
@@ -158,12 +163,11 @@ def n_step_operator(mdp: FiniteMDP, policy: Array, n: int, c_R: float = 1.0) -> 
     if isinstance(n, bool) or not isinstance(n, int) or n < 1:
         raise ConfigError(f"n_step_operator: n must be a whole number of at least 1, got {n!r}")
     transition, _ = mdp.under(policy)
-    gap = _check_weight(c_R) * expected_gap(mdp.reward, policy)
+    one_step = _averaged(mdp, _check_weight(c_R) * expected_gap(mdp.reward, policy), transition)
 
     def apply(d: Array) -> Array:
-        _check_square(d, mdp.n_states)
         for _ in range(n):
-            d = gap + mdp.gamma * transition @ d @ transition.T
+            d = one_step(d)
         return d
 
     return apply
@@ -181,12 +185,7 @@ def state_action_operator(mdp: FiniteMDP, policy: Array, c_R: float = 1.0) -> _O
     """
     transition, _ = mdp.under(policy)
     gap = _check_weight(c_R) * np.abs(mdp.reward[:, None] - mdp.reward[None]).max(-1)
-
-    def apply(d: Array) -> Array:
-        _check_square(d, mdp.n_states)
-        return np.asarray(gap + mdp.gamma * transition @ d @ transition.T)
-
-    return apply
+    return _averaged(mdp, gap, transition)
 
 
 def state_action(mdp: FiniteMDP, policy: Array, *, c_R: float = 1.0, tolerance: float = 1e-9) -> Array:
@@ -206,13 +205,7 @@ def policy_similarity_operator(
     gap = _check_weight(c_R) * np.abs(policy[:, None] - policy).sum(-1) / 2
     if coupling not in ("independent", "wasserstein"):
         raise UnknownNameError("coupling", coupling, ("independent", "wasserstein"))
-
-    def apply(d: Array) -> Array:
-        _check_square(d, mdp.n_states)
-        following = _all_wasserstein(transition, d) if coupling == "wasserstein" else transition @ d @ transition.T
-        return np.asarray(gap + mdp.gamma * following)
-
-    return apply
+    return (_coupled if coupling == "wasserstein" else _averaged)(mdp, gap, transition)
 
 
 def policy_similarity(
@@ -235,12 +228,7 @@ def kernel_operator(mdp: FiniteMDP, policy: Array, c_R: float = 1.0) -> _Operato
     """
     transition, reward = mdp.under(policy)
     similarity = 1 - _check_weight(c_R) * np.abs(reward[:, None] - reward)
-
-    def apply(k: Array) -> Array:
-        _check_square(k, mdp.n_states)
-        return similarity + mdp.gamma * transition @ k @ transition.T
-
-    return apply
+    return _averaged(mdp, similarity, transition)
 
 
 def kernel(mdp: FiniteMDP, policy: Array, *, c_R: float = 1.0, tolerance: float = 1e-9) -> Array:
