@@ -21,10 +21,6 @@ from pamd.schema import Count, Discount, Part, Positive, record
 from pamd.types import Batch, Loss
 
 
-def _no_augmentation() -> AugmentationPart:
-    return AugmentationPart("none")
-
-
 @record(what="learner")
 class LearnerConfig:
     """The options of every learner. A learner's own config adds its fields and may change the defaults."""
@@ -45,7 +41,7 @@ class LearnerConfig:
     """Updates per decision: 0.5 is one update every second decision, 2 is two updates per decision."""
     n_step: Count = 1
     """Number of steps of the critic's return. The metric's target has its own (operator "n-step")."""
-    augmentation: AugmentationPart = field(default_factory=_no_augmentation)
+    augmentation: AugmentationPart = field(default_factory=lambda: AugmentationPart("none"))
     """The augmentation of observations before an update."""
     layer_norm: bool = False
     """Whether the hidden layers of the actor and the critic have LayerNorm."""

@@ -22,10 +22,6 @@ from pamd.schema import Count, Fraction, NonNegative, Positive, record
 from pamd.types import Batch, Loss
 
 
-def _random_shift() -> AugmentationPart:
-    return AugmentationPart("random-shift")
-
-
 @record
 class DrqV2Config(LearnerConfig):
     """The options of DrQ-v2. The defaults are those of its publication."""
@@ -40,7 +36,7 @@ class DrqV2Config(LearnerConfig):
     """Updates per decision."""
     n_step: Count = 3
     """Number of steps of the critic's return."""
-    augmentation: AugmentationPart = field(default_factory=_random_shift)
+    augmentation: AugmentationPart = field(default_factory=lambda: AugmentationPart("random-shift"))
     """The augmentation of observations before an update."""
     hidden: Count = 1024
     """Units of each hidden layer of the actor and the critic."""

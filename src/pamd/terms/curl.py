@@ -13,15 +13,11 @@ from pamd.terms.contrastive import InfoNCE
 from pamd.types import Batch, Loss
 
 
-def _jitter() -> AugmentationPart:
-    return AugmentationPart("jitter")
-
-
 @record
 class CurlConfig:
     """The options of `curl`."""
 
-    augmentation: AugmentationPart = field(default_factory=_jitter)
+    augmentation: AugmentationPart = field(default_factory=lambda: AugmentationPart("jitter"))
     """The augmentation: by default, a random shift of images and Gaussian noise on vectors."""
     query: Literal["augmented", "given"] = "augmented"
     """The observations of the queries: another augmentation, or the batch's own. An agent that augments has already
