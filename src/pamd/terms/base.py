@@ -90,8 +90,8 @@ class Term(nn.Module, ABC, Generic[ConfigT]):
 
     @property
     def weight_decay(self) -> float:
-        """The weight decay of this term's own networks."""
-        return 0.0
+        """The weight decay of this term's own networks: the option `weight_decay`, if there is one."""
+        return float(getattr(self.config, "weight_decay", 0.0))
 
 
 TERMS: Registry[type[Term[Any]]] = Registry("term", "pamd.terms", with_config=True)

@@ -79,7 +79,3 @@ class Reward(Term[RewardConfig]):
             raise ConfigError(
                 f"method {method.name!r}: terms 'reward' and 'state-reward' both predict the reward; choose one"
             )
-
-    @property
-    def weight_decay(self) -> float:
-        return self.config.weight_decay

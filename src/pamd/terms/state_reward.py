@@ -32,7 +32,3 @@ class StateReward(Term[RewardConfig]):
         mean, std = self.predict(latents.z)
         loss = (((batch.reward - mean) / std).square() / 2 + std.log()).mean()
         return Loss(self.config.weight * loss, {"reward_loss": loss.detach()})
-
-    @property
-    def weight_decay(self) -> float:
-        return self.config.weight_decay

@@ -154,10 +154,6 @@ class Transition(Term[TransitionConfig]):
     def copies(cls, config: TransitionConfig) -> frozenset[Copy]:
         return frozenset({config.next_encoder})
 
-    @property
-    def weight_decay(self) -> float:
-        return self.config.weight_decay
-
 
 class _Ensemble(nn.Module):
     """K networks inputs -> 512 -> 512 -> outputs, independently initialized and computed as batched products."""
