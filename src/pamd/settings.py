@@ -73,8 +73,10 @@ def _apply(cls: Any, tree: dict[str, Any], key: str, value: Any) -> None:
         here = done + name
         target = _find(branch, kind, name)
         if target is None:
-            choices = [done + known for known in _names(branch, kind)]
-            raise _unknown_option(tree, key, here, choices, _advice(kind, name))
+            registries = [part.registry for _, part in _part_lists(kind)]
+            choices = [done + known for known in (*branch, *(n for registry in registries for n in registry.names()))]
+            advice = " ".join(registry.advice(name) for registry in registries)  # It may be the name of a plug-in.
+            raise _unknown_option(tree, key, here, choices, advice)
         if not rest:
             break
         inside = target.value
@@ -182,16 +184,6 @@ def _part_lists(kind: Any) -> Iterator[tuple[str, Any]]:
     for name, hint in field_types(kind).items() if dataclasses.is_dataclass(kind) else ():
         if typing.get_origin(hint) is tuple and _is_part(typing.get_args(hint)[0]):
             yield name, typing.get_args(hint)[0]
-
-
-def _names(branch: dict[str, Any], kind: Any) -> list[str]:
-    """Return the names that can follow in a key."""
-    return [*branch, *(name for _, part in _part_lists(kind) for name in part.registry.names())]
-
-
-def _advice(kind: Any, name: str) -> str:
-    """Return the advice for a name that is no field and no part in a list: it may be a plug-in's."""
-    return " ".join(part.registry.advice(name) for _, part in _part_lists(kind))
 
 
 def _unknown_option(tree: dict[str, Any], key: str, here: str, choices: list[str], advice: str) -> UnknownNameError:
