@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from operator import attrgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
@@ -112,7 +113,7 @@ class Experiment:
         if setting is None:
             raise UnknownNameError("scale of experiments", scale, SCALES)
         chosen = self.arms
-        for kind, names, key in (("task", tasks, _task), ("method", methods, _label)):
+        for kind, names, key in (("task", tasks, attrgetter("task")), ("method", methods, attrgetter("label"))):
             for name in names:
                 if name not in map(key, self.arms):
                     raise UnknownNameError(f"{kind} of {self.name}", name, set(map(key, self.arms)))
@@ -130,14 +131,6 @@ class Experiment:
 def arms(budgets: Mapping[str, int], *methods: str, **fields: Any) -> tuple[Arm, ...]:
     """Return an arm for every method on every task of `budgets` (task -> decisions in the paper)."""
     return tuple(Arm(task, method, decisions, **fields) for task, decisions in budgets.items() for method in methods)
-
-
-def _task(arm: Arm) -> str:
-    return arm.task
-
-
-def _label(arm: Arm) -> str:
-    return arm.label
 
 
 def _configure(arm: Arm, scale: str, setting: Setting, **given: Any) -> TrainConfig:
