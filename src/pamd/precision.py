@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Literal
 
 import torch
-from torch import Tensor
 
 Precision = Literal["float32", "bfloat16"]
 """The type of the encoder's products in updates. Everything from the latents on is float32 (docs/performance.md)."""
@@ -24,11 +23,6 @@ def has_bfloat16(device: torch.device) -> bool:
     if device.type == "cuda":
         return torch.cuda.get_device_capability(device) >= (8, 0)
     return device.type == "cpu" and not _CPU_FLAGS.isdisjoint(_cpu_flags())
-
-
-def at_least(dtype: torch.dtype, x: Tensor) -> Tensor:
-    """Convert x to `dtype`, unless its type is wider."""
-    return x.to(torch.promote_types(x.dtype, dtype))
 
 
 def _cpu_flags() -> list[str]:

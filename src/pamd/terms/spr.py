@@ -9,7 +9,6 @@ from torch.nn import functional as F
 from pamd.initialization import initialize
 from pamd.latents import BatchLatents, Copy
 from pamd.optimization import target_copy
-from pamd.precision import at_least
 from pamd.schema import Count, NonNegative, record
 from pamd.terms.base import TERMS, Term
 from pamd.types import Batch, Loss
@@ -69,7 +68,7 @@ class Spr(Term[SprConfig]):
         with torch.no_grad():
             target = self.target_projection(latents.sequence("ema"))
         # Inside autocast, projections are of half precision, in which the cosine of close vectors is lost.
-        predicted, target = (at_least(latents.z.dtype, x) for x in (predicted, target))
+        predicted, target = (x.to(torch.promote_types(x.dtype, latents.z.dtype)) for x in (predicted, target))
         error = 1 - F.cosine_similarity(predicted, target, dim=-1)
         loss = torch.where(window.mask, error, 0).sum(1).mean()
         return Loss(self.config.weight * loss, {"spr_loss": loss.detach()})
