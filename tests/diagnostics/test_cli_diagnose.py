@@ -18,9 +18,13 @@ import pytest
 
 from pamd.cli.main import main
 from pamd.diagnostics.base import DIAGNOSTICS, Progress, diagnostic, quiet
-from pamd.report.diagnostics import read_section
+from pamd.report.diagnostics import Section, parse_section
 
 SMALL = ["--latent-dim", "6", "--transitions", "20", "--threads", "1"]
+
+
+def read_section(place: Path) -> Section:
+    return parse_section((place / "section.json").read_bytes(), str(place))
 
 
 def test_residual_of_a_run_lands_in_it(runs: dict[str, Path], capsys: pytest.CaptureFixture[str]) -> None:

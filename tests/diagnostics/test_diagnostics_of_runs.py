@@ -19,7 +19,7 @@ from pamd.distances import DISTANCES, Distance, Properties
 from pamd.distances.base import NoOptions
 from pamd.envs import EnvConfig, make_env
 from pamd.errors import CheckpointError, ConfigError, ReplayError, RunError, ShapeError, UnknownNameError
-from pamd.report.diagnostics import draw, read_section
+from pamd.report.diagnostics import draw, parse_section
 from pamd.training import load, train
 from pamd.training.config import prepare
 
@@ -100,7 +100,7 @@ def test_geometry_of_a_run(runs: dict[str, Path], tmp_path: Path) -> None:
     assert (found.value <= found.upper + 1e-9).all()
     diagnostics.save(found, tmp_path)
     section = draw(tmp_path)
-    assert read_section(tmp_path) == section
+    assert parse_section((tmp_path / "section.json").read_bytes(), str(tmp_path)) == section
     for figure in section.figures:
         for ending in (".svg", ".png"):
             assert (tmp_path / f"{figure.file}{ending}").stat().st_size > 5000

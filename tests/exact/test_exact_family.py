@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from tests.exact.values import value
 
 from pamd import exact
 from pamd.errors import ConfigError, ShapeError, UnknownNameError
@@ -41,7 +42,7 @@ def test_operators_contract_by_gamma_to_the_number_of_steps(name, seed):
 @pytest.mark.parametrize("mdp", [garnet()[0], GRID], ids=["garnet", "grid"])
 def test_value_gap_is_that_of_the_linear_solve_and_below_mico(mdp):
     policy = exact.uniform_policy(mdp)
-    V = exact.value(mdp, policy)
+    V = value(mdp, policy)
     np.testing.assert_allclose(exact.value_gap(mdp, policy), np.abs(V[:, None] - V), atol=1e-8)
     np.testing.assert_allclose(exact.value_gap(mdp, policy, c_R=0.5), np.abs(V[:, None] - V) / 2, atol=1e-8)
     assert (exact.value_gap(mdp, policy) <= exact.mico(mdp, policy) + 1e-8).all()
@@ -49,7 +50,7 @@ def test_value_gap_is_that_of_the_linear_solve_and_below_mico(mdp):
 
 def test_advantages_average_to_zero_and_make_the_gap():
     mdp, policy, _ = garnet()
-    V = exact.value(mdp, policy)
+    V = value(mdp, policy)
     A = exact.action_value(mdp, V) - V[:, None]
     np.testing.assert_allclose((policy * A).sum(1), 0, atol=1e-12)
     expected = sum(policy[1, a] * policy[3, b] * abs(A[1, a] - A[3, b]) for a in range(3) for b in range(3))
@@ -124,4 +125,4 @@ def test_counter_example_on_policy_metrics_merge_states_that_must_differ():
     assert exact.metric("state-action", mdp)[even, uneven] == pytest.approx(0.5)
     # The best policy earns twice as much in one of them.
     best = np.array([[1.0, 0], [1, 0], [1, 0]])
-    np.testing.assert_allclose(exact.value(mdp, best), [0.5, 1, 0])
+    np.testing.assert_allclose(value(mdp, best), [0.5, 1, 0])

@@ -2,9 +2,10 @@
 
 import numpy as np
 import pytest
+from tests.exact.values import value
 
 from pamd.errors import MDPError, ShapeError
-from pamd.exact import FiniteMDP, uniform_policy, value
+from pamd.exact import FiniteMDP, uniform_policy
 
 
 def two_states() -> FiniteMDP:

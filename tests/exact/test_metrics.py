@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.exact.values import value
 
 from pamd import exact
 from pamd.errors import ConfigError, PamdError, ShapeError
@@ -99,7 +100,7 @@ def test_metrics_of_two_states_by_hand():
 @seeds
 def test_metrics_bound_differences_of_value(seed):
     mdp, policy, _ = random_mdp(seed)
-    V, V_star = exact.value(mdp, policy), np.zeros(4)
+    V, V_star = value(mdp, policy), np.zeros(4)
     for _ in range(200):
         V_star = (mdp.reward + mdp.gamma * mdp.transition @ V_star).max(1)
     assert (np.abs(V[:, None] - V) <= policy_bisimulation(mdp, policy) + 1e-8).all()

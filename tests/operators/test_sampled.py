@@ -5,6 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
+from tests.exact.values import value
 
 import pamd
 from pamd import exact
@@ -84,7 +85,7 @@ both = pytest.mark.parametrize("make", [garnet, grid])
 @both
 def test_value(make):
     walks = Walks(make())
-    V = exact.value(walks.mdp, walks.policy)
+    V = value(walks.mdp, walks.policy)
     given = Latents(z=column(walks.state), reward=torch.zeros(2 * SAMPLES), value=torch.from_numpy(V)[walks.state])
     target = pamd.operator("value", c_R=C_R).target(given, walks.pairs, Table(np.zeros((4, 4))))
     walks.check(target, exact.value_gap(walks.mdp, walks.policy, c_R=C_R, tolerance=1e-12))
@@ -93,7 +94,7 @@ def test_value(make):
 @both
 def test_advantage(make):
     walks = Walks(make())
-    V = exact.value(walks.mdp, walks.policy)
+    V = value(walks.mdp, walks.policy)
     Q = exact.action_value(walks.mdp, V)
     action, reward, _ = walks.step(walks.state)
     given = Latents(

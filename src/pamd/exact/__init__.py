@@ -10,7 +10,7 @@ from pamd.exact.dimension import (
     effective_dimension,
     pseudometric,
 )
-from pamd.exact.mdp import FiniteMDP, uniform_policy, value
+from pamd.exact.mdp import FiniteMDP, uniform_policy
 from pamd.exact.metrics import (
     METRICS,
     action_value,
@@ -72,7 +72,6 @@ __all__ = [
     "state_action",
     "state_action_operator",
     "uniform_policy",
-    "value",
     "value_difference_operator",
     "value_gap",
     "wasserstein",

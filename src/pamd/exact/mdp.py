@@ -71,12 +71,6 @@ def uniform_policy(mdp: FiniteMDP) -> Array:
     return np.full(mdp.reward.shape, 1 / mdp.n_actions)
 
 
-def value(mdp: FiniteMDP, policy: Array) -> Array:
-    """Return V^pi [S], computed by a linear solve."""
-    transition, reward = mdp.under(policy)
-    return np.asarray(np.linalg.solve(np.eye(mdp.n_states) - mdp.gamma * transition, reward), dtype=np.float64)
-
-
 def check_distributions(rows: Array, what: str, actions: int = 1) -> None:
     """Raise MDPError unless every row is a distribution. The error names the first invalid row."""
     finite = np.asarray(np.isfinite(rows).all(axis=1))

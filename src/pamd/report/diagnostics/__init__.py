@@ -7,11 +7,11 @@ from typing import Any
 
 from pamd.errors import UnknownNameError
 from pamd.report.diagnostics import exact, geometry, latents, residual
-from pamd.report.diagnostics.section import Section, load, number, parse_section, read_section
+from pamd.report.diagnostics.section import Section, load, number, parse_section
 from pamd.report.figures import page_style
 from pamd.table import Table
 
-__all__ = ["Section", "draw", "parse_section", "read_section"]
+__all__ = ["Section", "draw", "parse_section"]
 
 _DRAWERS = {
     "residual": residual.section,

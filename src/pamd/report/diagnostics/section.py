@@ -43,15 +43,6 @@ class Section:
         return "\n".join(lines)
 
 
-def read_section(directory: Path) -> Section:
-    """Read the section that `draw` wrote to `directory`."""
-    try:
-        data = atomic_io.read(directory / "section.json")
-    except OSError as error:
-        raise RunError(f"{directory} has no readable section: {error}") from None
-    return parse_section(data, str(directory))
-
-
 def parse_section(text: bytes, where: str) -> Section:
     """Parse a section.json in the directory `where`. Raises RunError if it is not valid."""
     try:
