@@ -28,15 +28,16 @@ def bare(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
 
 
 def test_a_number_is_the_position_in_the_list(bare: pytest.MonkeyPatch) -> None:
-    choose_egl_device(1, lambda: [GPU, SOFTWARE])
+    bare.setattr("pamd.envs.egl.egl_devices", lambda: [GPU, SOFTWARE])
+    choose_egl_device(1)
     assert (os.environ[VARIABLE], os.environ["MUJOCO_GL"], os.environ["PYOPENGL_PLATFORM"]) == ("1", "egl", "egl")
 
 
 def test_no_number_keeps_what_the_user_has_set(bare: pytest.MonkeyPatch) -> None:
-    choose_egl_device(None, lambda: [])
+    choose_egl_device(None)
     assert VARIABLE not in os.environ
     bare.setenv(VARIABLE, "3")
-    choose_egl_device(None, lambda: [])
+    choose_egl_device(None)
     assert os.environ[VARIABLE] == "3"
 
 
@@ -51,15 +52,17 @@ def test_no_number_keeps_what_the_user_has_set(bare: pytest.MonkeyPatch) -> None
 )
 def test_refusals(bare: pytest.MonkeyPatch, number: int, devices: list[EGLDevice], backend: str, message: str) -> None:
     bare.setenv("MUJOCO_GL", backend)
+    bare.setattr("pamd.envs.egl.egl_devices", lambda: devices)
     with pytest.raises(ConfigError, match=message):
-        choose_egl_device(number, lambda: devices)
+        choose_egl_device(number)
     assert VARIABLE not in os.environ
 
 
 def test_after_mujoco_was_imported_it_is_too_late(bare: pytest.MonkeyPatch) -> None:
     bare.setitem(sys.modules, "mujoco", None)  # type: ignore[arg-type]
+    bare.setattr("pamd.envs.egl.egl_devices", lambda: [GPU])
     with pytest.raises(ConfigError, match=f"set {VARIABLE} before that"):
-        choose_egl_device(0, lambda: [GPU])
+        choose_egl_device(0)
 
 
 def test_mujoco_counts_the_same_devices() -> None:

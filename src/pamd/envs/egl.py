@@ -5,7 +5,6 @@ from __future__ import annotations
 import ctypes
 import os
 import sys
-from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from pamd.envs.backend import choose_backend
@@ -35,9 +34,6 @@ class EGLDevice(NamedTuple):
             "software, on the CPU" if self.software else "GPU" if self.cuda is None else f"GPU, CUDA device {self.cuda}"
         )
         return f"{kind}, {self.file}" if self.file else kind
-
-
-Query = Callable[[], list[EGLDevice]]
 
 
 def egl_devices() -> list[EGLDevice]:
@@ -71,7 +67,7 @@ def egl_devices() -> list[EGLDevice]:
     return found
 
 
-def choose_egl_device(number: int | None, query: Query = egl_devices) -> None:
+def choose_egl_device(number: int | None) -> None:
     """Render on EGL device `number`, in this process and its children. None keeps the choice of the environment.
 
     It does not change results. Call this before MuJoCo is imported.
@@ -81,7 +77,7 @@ def choose_egl_device(number: int | None, query: Query = egl_devices) -> None:
     backend = os.environ.get("MUJOCO_GL", "").strip().lower() or "egl"
     if backend != "egl":
         raise ConfigError(f"--egl-device {number} requires MUJOCO_GL=egl, got MUJOCO_GL={backend}: omit one of them")
-    devices = query()
+    devices = egl_devices()
     if not 0 <= number < len(devices):
         there = f"from 0 to {len(devices) - 1}" if len(devices) > 1 else "0" if devices else "omitted: there is none"
         raise ConfigError(f"--egl-device must be {there}, got {number}; `pamd doctor` lists the devices")
