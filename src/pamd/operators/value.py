@@ -25,41 +25,39 @@ class ValueConfig(OperatorConfig):
             )
 
 
-@OPERATORS.register("value")
-class Value(Operator[ValueConfig]):
-    """c_R |V(s) - V(s')|, where V is the learner's value of its own action. V includes the next states."""
+class _Values(Operator[ValueConfig]):
+    """An operator whose values include the next states. A subclass is final and defines `needs` and `_gap`."""
 
     Config = ValueConfig
 
     @property
-    def needs(self) -> frozenset[str]:
-        return frozenset({"value"})
-
-    @property
     def coordinate_wise(self) -> bool:
         return False
-
-    def _gap(self, latents: Latents, pairs: Pairs) -> Tensor:
-        assert latents.value is not None
-        return gap(latents.value, pairs, self.config.reward_gap)
 
     def _discrepancy(self, latents: Latents, pairs: Pairs, distance: Distance[Any]) -> Tensor:
         return latents.reward.new_zeros(len(pairs))
 
 
-@OPERATORS.register("advantage")
-class Advantage(Operator[ValueConfig]):
-    """c_R |A(s, a) - A(s', a')| for the actions that were taken, with A(s, a) = Q(s, a) - V(s)."""
+@OPERATORS.register("value")
+class Value(_Values):
+    """c_R |V(s) - V(s')|, where V is the learner's value of its own action. V includes the next states."""
 
-    Config = ValueConfig
+    @property
+    def needs(self) -> frozenset[str]:
+        return frozenset({"value"})
+
+    def _gap(self, latents: Latents, pairs: Pairs) -> Tensor:
+        assert latents.value is not None
+        return gap(latents.value, pairs, self.config.reward_gap)
+
+
+@OPERATORS.register("advantage")
+class Advantage(_Values):
+    """c_R |A(s, a) - A(s', a')| for the actions that were taken, with A(s, a) = Q(s, a) - V(s)."""
 
     @property
     def needs(self) -> frozenset[str]:
         return frozenset({"value", "action_value"})
-
-    @property
-    def coordinate_wise(self) -> bool:
-        return False
 
     def bound(self, spread: float) -> float:
         return 2 * super().bound(spread)  # an advantage may have either sign
@@ -68,6 +66,3 @@ class Advantage(Operator[ValueConfig]):
         assert latents.value is not None
         assert latents.action_value is not None
         return gap(latents.action_value - latents.value, pairs, self.config.reward_gap)
-
-    def _discrepancy(self, latents: Latents, pairs: Pairs, distance: Distance[Any]) -> Tensor:
-        return latents.reward.new_zeros(len(pairs))
