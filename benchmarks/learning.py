@@ -25,11 +25,11 @@ from pamd.methods import DEFAULT_METHOD
 from pamd.report.statistics import Mean
 from pamd.runs.logs import read_evaluations, read_timing
 from pamd.sweep import Backend, Job, Resources, Sweep, Tracked, jobs
-from pamd.sweep.backends import cores
 from pamd.sweep.backends.local import Local
 from pamd.sweep.job import Outcome as Ending
 from pamd.table import NONE, Table
 from pamd.training import Runtime, TrainConfig
+from pamd.training.process import cores
 
 __all__ = [
     "METHODS",

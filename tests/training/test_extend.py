@@ -134,14 +134,14 @@ def test_threads_follow_the_environment_and_come_back(monkeypatch: pytest.Monkey
     monkeypatch.setattr(threads_module, "_quotas", lambda: [])
     torch.set_num_threads(2)
     try:
-        monkeypatch.setattr(threads_module, "_affinity", lambda: 8)
+        monkeypatch.setattr(threads_module, "cores", lambda: 8)
         assert available_threads() == 2, "torch's own setting"
         monkeypatch.setenv("OMP_NUM_THREADS", "1,2")
         assert available_threads() == 1
         monkeypatch.delenv("OMP_NUM_THREADS")
-        monkeypatch.setattr(threads_module, "_affinity", lambda: 1)
+        monkeypatch.setattr(threads_module, "cores", lambda: 1)
         assert available_threads() == 1, "CPU affinity"
-        monkeypatch.setattr(threads_module, "_affinity", lambda: 8)
+        monkeypatch.setattr(threads_module, "cores", lambda: 8)
         monkeypatch.setattr(threads_module, "_quotas", lambda: [1])
         assert available_threads() == 1, "the control group's quota"
         with torch_threads(1):

@@ -31,7 +31,7 @@ _LARGEST_MMAP_THRESHOLD = 32 * 2**20
 
 def available_threads() -> int:
     """Return the minimum of the CPU affinity, the cgroup quota, OMP_NUM_THREADS and torch's setting."""
-    limits = [_affinity(), torch.get_num_threads(), *_quotas()]
+    limits = [cores(), torch.get_num_threads(), *_quotas()]
     wanted = os.environ.get("OMP_NUM_THREADS", "").split(",")[0]
     if wanted.isdigit() and int(wanted) > 0:
         limits.append(int(wanted))
@@ -66,19 +66,18 @@ def oversubscribed(threads: int) -> str | None:
         load = os.getloadavg()[0]
     except OSError:
         return None
-    cores = os.cpu_count() or 1
-    if threads == 1 or load < 1.5 * cores:
+    count = os.cpu_count() or 1
+    if threads == 1 or load < 1.5 * count:
         return None
     return (
-        f"threads: the load is {load:.1f} on {cores} cores, and this run uses {threads} threads, which wait"
+        f"threads: the load is {load:.1f} on {count} cores, and this run uses {threads} threads, which wait"
         " for the CPU. Use --threads 1"
     )
 
 
-def _affinity() -> int:
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
+def cores() -> int:
+    """Return the number of cores that this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def _quotas() -> list[int]:
@@ -86,11 +85,11 @@ def _quotas() -> list[int]:
     quotas = []
     for file, parse in (("cpu.max", _version_2), ("cpu/cpu.cfs_quota_us", _version_1)):
         try:
-            cores = parse(_CGROUP / file)
+            quota = parse(_CGROUP / file)
         except (OSError, ValueError, IndexError):
             continue
-        if cores is not None:
-            quotas.append(max(1, math.ceil(cores)))
+        if quota is not None:
+            quotas.append(max(1, math.ceil(quota)))
     return quotas
 
 

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import os
 import time
 from abc import ABC, abstractmethod
 
 from pamd.registry import Registry
 from pamd.schema import Count, NonNegative, Positive, record
 from pamd.sweep.job import Job, Outcome
+from pamd.training.process import cores
 
-__all__ = ["BACKENDS", "Backend", "Resources", "cores"]
+__all__ = ["BACKENDS", "Backend", "Resources"]
 
 _GRACE = 120.0
 """The grace period in seconds for final checkpoints after a stop request."""
@@ -86,11 +86,6 @@ class Backend(ABC):
 
     def close(self) -> None:  # noqa: B027  Some backends have no resources.
         """Release all resources and end active runs."""
-
-
-def cores() -> int:
-    """Return the number of cores that this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 BACKENDS: Registry[type[Backend]] = Registry("sweep backend", "pamd.sweep.backends")

@@ -11,9 +11,10 @@ from pathlib import Path
 from typing import Any
 
 from pamd.errors import ConfigError, ResourceError, install_command
-from pamd.sweep.backends import BACKENDS, Backend, Resources, cores
+from pamd.sweep.backends import BACKENDS, Backend, Resources
 from pamd.sweep.job import Job, Outcome
 from pamd.sweep.worker import Worker
+from pamd.training.process import cores
 
 _ANSWER = 5.0
 """The connection timeout in seconds. Ray itself would try for minutes."""
