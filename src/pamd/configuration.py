@@ -261,11 +261,7 @@ def _base(task: str, given: dict[str, Any]) -> dict[str, Any]:
 def _scene(task: str, method: str, fidelity: Fidelity) -> Scene:
     """Return the scene. The released DBC code has its own scenes, which are used if the task supports them."""
     has_scene = "released-dbc" in scenes(task)
-    return "released-dbc" if has_scene and _is_released_dbc(method, fidelity) else "stock"
-
-
-def _is_released_dbc(method: str, fidelity: Fidelity) -> bool:
-    return fidelity == "released" and methods.side(method) == "dbc"
+    return "released-dbc" if has_scene and fidelity == "released" and methods.side(method) == "dbc" else "stock"
 
 
 def _set_evaluation_unit(tree: dict[str, Any], given: dict[str, Any]) -> None:

@@ -376,12 +376,8 @@ def _explain(error: pydantic.ValidationError, cls: Any, what: str, name: str = "
     expected = _expected(hint)
     if first["type"] == "tuple_type" and isinstance(value, list):  # JSON has lists only, but Python has both.
         expected = expected.replace("a list", "a tuple", 1)
-    return ConfigError(f"{what}: {where} must be {expected or first['msg']}, got {_shown(value)}")
-
-
-def _shown(value: Any) -> str:
-    """Return a value for an error message. A record is shown by its type, which is shorter."""
-    return f"a {type(value).__name__}" if dataclasses.is_dataclass(value) else repr(value)
+    got = f"a {type(value).__name__}" if dataclasses.is_dataclass(value) else repr(value)  # The type is shorter.
+    return ConfigError(f"{what}: {where} must be {expected or first['msg']}, got {got}")
 
 
 def _follow(hint: Any, steps: tuple[int | str, ...]) -> tuple[Any, str]:

@@ -33,7 +33,8 @@ class Gymnasium(Task):
         space = self._env.action_space
         if not isinstance(space, gymnasium.spaces.Box) or not np.issubdtype(space.dtype, np.floating):
             self._env.close()
-            raise TaskError(f"{self._what}: actions must be continuous (a Box of floats), got {space}{_advice(space)}")
+            advice = f"; {_WITH_DQN}" if isinstance(space, gymnasium.spaces.Discrete) else ""
+            raise TaskError(f"{self._what}: actions must be continuous (a Box of floats), got {space}{advice}")
         self._space = space
         if self._env.spec is not None and self._env.spec.max_episode_steps is not None:
             self.time_limit = None  # Gymnasium's own wrapper truncates.
@@ -108,10 +109,6 @@ def _overlap(before: int, after: int) -> NDArray[np.float32]:
     shared = np.minimum(old + 1, start + step) - np.maximum(old, start)
     weights: NDArray[np.float64] = np.clip(shared, 0.0, None) / step
     return weights.astype(np.float32)
-
-
-def _advice(space: gymnasium.Space[Any]) -> str:
-    return f"; {_WITH_DQN}" if isinstance(space, gymnasium.spaces.Discrete) else ""
 
 
 def _unknown(name: str) -> UnknownNameError:

@@ -18,7 +18,7 @@ from pamd.errors import ConfigError, ResourceError, RunError, nearest
 from pamd.runs import files
 from pamd.runs.checkpoints import list_checkpoints
 from pamd.runs.identity import check_layout
-from pamd.runs.status import Budget, read_status, write_status, write_text
+from pamd.runs.status import Budget, read_status, write_status
 
 WEIGHTS = "model.safetensors"
 """The weights of an export. Model hubs expect this name, and run directories do not contain it."""
@@ -73,10 +73,6 @@ class RunDirectory:
     def config_tree(self) -> dict[str, Any]:
         """Return the content of config.json as plain data."""
         return read_config_tree(self.config_file)
-
-    def write_config(self, text: str) -> None:
-        """Write config.json."""
-        write_text(self.config_file, text)
 
     @contextmanager
     def locked(self, write: bool = True, say: Callable[[str], None] = lambda message: None) -> Iterator[None]:

@@ -18,6 +18,7 @@ from pamd.runs.checkpoints import list_checkpoints
 from pamd.runs.files import refuse_linked_directories, remove_temporary, shared_files, temporaries
 from pamd.runs.identity import tree_identity
 from pamd.runs.logs import convert_errors
+from pamd.runs.status import write_text
 from pamd.runs.versions import write_versions
 from pamd.schema import to_tree
 from pamd.training import checkpoint
@@ -68,7 +69,7 @@ def _train_new(run: RunDirectory, config: TrainConfig, observer: Observer) -> Pa
     except OSError as error:
         raise RunError(f"cannot create the run directory {run.path}: {error}") from None
     try:
-        run.write_config(config_text(config))
+        write_text(run.config_file, config_text(config))
     except ResourceError:
         with suppress(OSError):
             run.path.rmdir()  # Only if it is empty.
@@ -169,7 +170,7 @@ def _make_room(run: RunDirectory, config: TrainConfig) -> None:
         # The replay is enlarged first, so that the run matches its config after a kill between the two steps.
         if list_checkpoints(run.checkpoints):
             Replay.grow(run.replay, replay_plan(config)[0].capacity)
-        run.write_config(config_text(config))
+        write_text(run.config_file, config_text(config))
 
 
 def _begin_or_restore(session: Session, observer: Observer) -> None:

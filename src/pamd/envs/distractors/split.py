@@ -73,7 +73,7 @@ def prepare(
         return config
     excluded = {ref.name for ref in exclude}
     pool = [clip for clip in find_clips(config) if clip.name not in excluded]
-    pool = sorted(pool, key=lambda clip: _ranked(clip.rank(), config.split_seed))
+    pool.sort(key=lambda clip: hashlib.sha256(f"{config.split_seed} {clip.rank()}".encode()).hexdigest())
     train, unseen = _counts(config, len(pool))
     cache.check_room(train + unseen, size, config.frames)
     refs = _decode(pool, train + unseen, config, size, notify, exclude)
@@ -140,10 +140,6 @@ def _is_whole(path: Path) -> bool:
     except (OSError, ValueError, EOFError):
         return False
     return True
-
-
-def _ranked(rank: str, seed: int) -> str:
-    return hashlib.sha256(f"{seed} {rank}".encode()).hexdigest()
 
 
 def _counts(config: DistractorConfig, there: int) -> tuple[int, int]:

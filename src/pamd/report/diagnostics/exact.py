@@ -92,7 +92,7 @@ def _by_dimension(cells: list[Cell]) -> Table:
                         distance,
                         encoder,
                         str(d),
-                        number(_finite(float(np.median(distortion)))),
+                        number(float(np.median(distortion))),
                         f"{np.mean([c['rank_correlation'] for c in selected]):.2f}",
                         number(float(np.mean([c["residual"] for c in selected]))),
                         number(float(np.mean([c["held_out"] for c in selected]))),
@@ -102,10 +102,6 @@ def _by_dimension(cells: list[Cell]) -> Table:
     columns = ["distance", "table", "d", "distortion (median)", "rank correlation", "residual", "held out"]
     columns += ["triangle violations"] if counted else []
     return Table("errors", "Over all metrics and seeds", columns, rows)
-
-
-def _finite(value: float) -> float | None:
-    return value if np.isfinite(value) else None
 
 
 def _where(cells: list[Cell], **fields: Any) -> list[Cell]:
