@@ -27,6 +27,7 @@ from pamd.agent import Agent
 from pamd.configuration import configure
 from pamd.distances import Distance
 from pamd.runs import RunDirectory
+from pamd.runs.versions import processor
 from pamd.settings import override
 from pamd.table import Table
 from pamd.training.config import TrainConfig
@@ -173,7 +174,7 @@ def train_once(session: Session, clock: Stopwatch | None = None) -> None:
 def machine(threads: int) -> dict[str, Any]:
     """Describe this machine and the versions that matter for a speed."""
     return {
-        "processor": _processor(),
+        "processor": processor(),
         "cores": os.cpu_count(),
         "threads": threads,
         "system": platform.platform(terse=True),
@@ -202,12 +203,3 @@ def write_measured(table: Table, path: Path, threads: int, repetitions: int) -> 
     }
     path.parent.mkdir(parents=True, exist_ok=True)
     atomic_io.write(path, (json.dumps(content, indent=1) + "\n").encode())
-
-
-def _processor() -> str:
-    try:
-        lines = Path("/proc/cpuinfo").read_text().splitlines()
-    except OSError:
-        return platform.processor() or platform.machine()
-    names = [line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")]
-    return names[0] if names else platform.machine()

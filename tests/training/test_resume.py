@@ -19,6 +19,7 @@ from tests.training.runs import products, toy, undisturbed
 
 from pamd.envs.toy import Toy
 from pamd.errors import CheckpointError, RunInterrupted
+from pamd.runs.versions import processor
 from pamd.schema import to_json
 from pamd.training import TrainConfig, resume, train
 from pamd.training.session import Session
@@ -221,6 +222,16 @@ def test_another_number_of_threads_is_said_once(tmp_path: Path) -> None:
     assert [len(lines) for lines in heard] == [0, 1, 0]
     assert "used 1 and continues with 2" in heard[1][0]
     assert "--threads 1 keeps" in heard[1][0]
+
+
+def test_another_processor_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(RunInterrupted):
+        train(toy("sac"), tmp_path, Ears(22))
+    monkeypatch.setattr("pamd.training.run.processor", lambda: "Abacus 3000")
+    ears = Ears(None)
+    resume(only(tmp_path), None, ears)
+    (line,) = (line for line in ears.heard if "continues with" in line)
+    assert line.startswith(f"processor: the run used {processor()!r} and continues with 'Abacus 3000'")
 
 
 def cut(data: bytes) -> bytes:

@@ -98,7 +98,8 @@ def _versions(run: RunDirectory, newest: _Saved | None) -> Iterator[Finding]:
         yield Finding("versions.json", "cannot be read", harmless=True)
         return
     last = entries[-1]
-    changed = [f"{name} {last.get(name)!r}, here {now[name]!r}" for name in now if last.get(name) != now[name]]
+    # Earlier versions did not store the processor.
+    changed = [f"{name} {last[name]!r}, here {now[name]!r}" for name in now if last.get(name, now[name]) != now[name]]
     if changed:
         yield Finding("versions.json", f"made with {'; '.join(changed)}: a resume may not be bit-exact", harmless=True)
 

@@ -1,4 +1,4 @@
-"""Software versions of a run: the package, its dependencies, and the commit of the source tree if there is one."""
+"""What a run was trained with: the package, its dependencies, the commit of the source tree if any, the processor."""
 
 from __future__ import annotations
 
@@ -20,12 +20,24 @@ _PACKAGES = ("torch", "numpy", "gymnasium", "mujoco", "dm_control", "av")
 def versions() -> dict[str, Any]:
     """Return names and versions as plain data."""
     names: dict[str, Any] = {"pamd": __version__, "python": platform.python_version(), "platform": platform.platform()}
+    names["processor"] = processor()
     for package in _PACKAGES:
         try:
             names[package] = version(package)
         except PackageNotFoundError:
             names[package] = None
     return {**names, "commit": _commit()}
+
+
+@functools.cache
+def processor() -> str:
+    """Return the name of this machine's processor. Processors of different makes round sums differently."""
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+    except OSError:
+        return platform.processor() or platform.machine()
+    names = [line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")]
+    return names[0] if names else platform.machine()
 
 
 @functools.cache

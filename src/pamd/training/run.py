@@ -19,7 +19,7 @@ from pamd.runs.files import refuse_linked_directories, remove_temporary, shared_
 from pamd.runs.identity import tree_identity
 from pamd.runs.logs import convert_errors
 from pamd.runs.status import write_text
-from pamd.runs.versions import write_versions
+from pamd.runs.versions import processor, write_versions
 from pamd.schema import to_tree
 from pamd.training import checkpoint
 from pamd.training.config import Runtime, TrainConfig, config_text, prepare, read_config, run_name
@@ -188,6 +188,14 @@ def _begin_or_restore(session: Session, observer: Observer) -> None:
             observer.say(
                 f"threads: the run used {threads} and continues with {session.threads}, which rounds sums differently:"
                 f" results will differ from those of an uninterrupted run; --threads {threads} keeps them equal"
+            )
+        before = (
+            session.versions[-1].get("processor") if session.versions else None
+        )  # Earlier versions did not store it.
+        if before not in (None, processor()):
+            observer.say(
+                f"processor: the run used {before!r} and continues with {processor()!r}, which may round sums"
+                " differently: results may differ from those of an uninterrupted run"
             )
         _say_precision(session, observer, found.state.get("bfloat16"))  # Earlier versions did not store it.
         return
