@@ -189,9 +189,8 @@ def _begin_or_restore(session: Session, observer: Observer) -> None:
                 f"threads: the run used {threads} and continues with {session.threads}, which rounds sums differently:"
                 f" results will differ from those of an uninterrupted run; --threads {threads} keeps them equal"
             )
-        before = (
-            session.versions[-1].get("processor") if session.versions else None
-        )  # Earlier versions did not store it.
+        # Earlier versions did not store it.
+        before = session.versions[-1].get("processor") if session.versions else None
         if before not in (None, processor()):
             observer.say(
                 f"processor: the run used {before!r} and continues with {processor()!r}, which may round sums"
