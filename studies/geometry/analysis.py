@@ -79,7 +79,7 @@ def write(out: Path = HERE, *, runs: Sequence[Path] = (RUNS,), figures: bool = T
     """Write out/tables/*.csv and out/figures/*.png, and return the tables."""
     loaded = [run for run in load_runs(runs) if run.finished]
     on_states = {_key(run): last_return(run.curve.returns) for run in loaded if run.scale == "state"}
-    floors = random_play(loaded)
+    floors = random_play([run for run in loaded if _stage(run) == "primary"])
     found = answers(on_states, floors)
     tables = [_search_table(on_states), _cost(loaded)]
     # The tests are not shown before all of their runs are there: nobody can stop at a result that pleases.
@@ -147,13 +147,14 @@ def _condition(arm: str) -> str:
 
 
 def _normalized(arm: str, task: str, seed: int, returns: Returns, floors: Mapping[str, float]) -> float:
-    """Return the score of a run: 0 is random play, 1 is the largest mean over seeds of any arm of its condition."""
-    by_arm: dict[str, list[float]] = {}
-    for (other, where, _), value in returns.items():
-        if where == task and other in ARMS and _condition(other) == _condition(arm):
-            by_arm.setdefault(other, []).append(value)
-    best = max(float(np.mean(values)) for values in by_arm.values())
-    return (returns[arm, task, seed] - floors[task]) / (best - floors[task])
+    """Return the score of a run: 0 is random play, 1 is the largest mean over seeds of a primary arm of its condition.
+
+    A condition without primary arms (d = 4 and 16) takes the largest mean of all of its arms.
+    """
+    arms = [other for other in ARMS if _condition(other) == _condition(arm)]
+    arms = [other for other in arms if other in PRIMARY] or arms
+    means = [float(np.mean(list(values.values()))) for other in arms if (values := _of(other, task, returns))]
+    return (returns[arm, task, seed] - floors[task]) / (max(means) - floors[task])
 
 
 def _differences(test: Test, returns: Returns, floors: Mapping[str, float]) -> list[Values]:

@@ -23,6 +23,7 @@ TESTS: dict[str, list[tuple[int, str]]] = {
     "3": [(+1, "pamd, d = 8"), (-1, "l2-unit, d = 8"), (-1, "pamd"), (+1, "l2-unit")],
     "4": [(+1, "pamd, projected noise"), (-1, "l2-unit, projected noise")],
 }
+TESTED = {arm for signed in TESTS.values() for _, arm in signed}
 TIMES = 100_000
 
 
@@ -34,6 +35,8 @@ def results(path: Path) -> dict[str, dict[str, float]]:
         config = json.loads(row["config.json"])
         task = config["env"]["task"].removeprefix("state:")
         if config["scale"] != "state" or task not in TASKS:
+            continue
+        if config["method"]["name"] not in TESTED:
             continue
         evaluations = [json.loads(line) for line in row["eval.jsonl"].splitlines()]
         final[config["method"]["name"], task, config["seed"]] = sum(
@@ -55,7 +58,7 @@ def results(path: Path) -> dict[str, dict[str, float]]:
 
 
 def _scores(final: dict[tuple[str, str, int], float], floor: dict[str, float]) -> dict[tuple[str, str, int], float]:
-    """Normalize: 0 is random play, 1 the best arm's mean over seeds on the same task, latent size and noise."""
+    """Normalize: 0 is random play, 1 the best arm of the tests on the same task, latent size and noise."""
     groups: dict[tuple[str, str], dict[str, list[float]]] = collections.defaultdict(
         lambda: collections.defaultdict(list)
     )
