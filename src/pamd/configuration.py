@@ -209,6 +209,8 @@ def name_changes(config: TrainConfig) -> TrainConfig:
 
 def _changed_parts(method: methods.Method) -> list[str]:
     """Return the terms and parts that differ from those of the method with this name; [] if the name is its own."""
+    if method.name.partition("+")[0] not in methods.PIPELINES:
+        return []
     try:
         named = methods.method(method.name, method.fidelity)
     except UnknownNameError:
