@@ -1,7 +1,7 @@
 """Write the tables and figures of studies from their data, and the tables in the pages of docs/.
 
 python -m studies               # all studies
-python -m studies earlier demo  # these
+python -m studies learners demo  # these
 """
 
 from __future__ import annotations

@@ -151,7 +151,7 @@ def test_the_readme_has_the_command_of_the_main_job_and_the_one_of_the_tests() -
         assert f"\n{target}\n" in rules, "each command does its own set-up"
 
 
-MEASURED = {"evidence", "performance", "earlier-runs", "fidelity", "family", "reliability", "reference", "CHANGELOG"}
+MEASURED = {"evidence", "performance", "fidelity", "family", "reliability", "reference", "CHANGELOG"}
 """Pages about several methods, and pages with results of others."""
 ADVISED = [page for page in PAGES if page.suffix == ".md" and "studies" not in page.parts and page.stem not in MEASURED]
 NAMED = re.compile(r'(?:--method |Representation\(|with_metric\(\w+, |configure\("[^"]+", )"?([a-z-]+\+[a-z-]+)')

@@ -1,1 +1,1 @@
-"""SAC and DrQ-v2 without a method (docs/earlier-runs.md)."""
+"""SAC and DrQ-v2 without a method (docs/performance.md)."""

@@ -2,31 +2,25 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from pamd.experiments import Experiment
-from pamd.report.comparison import Comparison, compare
+from pamd.report.comparison import compare
 from pamd.report.run import Run, load_runs
+from pamd.report.tables import returns
 from pamd.runs import files
 from pamd.table import Table, Value
-from studies.output import comparison_tables, publish_figure, write_tables
-from studies.verdicts.answers import (
-    EXACT_OUTCOMES,
-    OUTCOMES,
-    Answer,
-    answers,
-    exact_answers,
-    rung_table,
-    verdict_table,
-)
-from studies.verdicts.instruments import instrument_figure, instrument_table, measure
+from studies.output import publish_figure, write_tables
+from studies.verdicts.answers import Answer, answers, compares_scales, exact_answers, rung_table
+from studies.verdicts.instruments import instrument_table, measure
 from studies.verdicts.plan import CLAIMS, EXACT, EXPERIMENTS
-from studies.verdicts.plots import claim_curves, forest_figure
+from studies.verdicts.plots import forest_figure
 
 __all__ = ["EXACT_FITS", "HERE", "RUNS", "write"]
 
@@ -35,36 +29,33 @@ RUNS = HERE / "runs.parquet"
 EXACT_FITS = HERE / "exact.parquet"
 _UNITS = {EXACT: "log10 of the error"}
 """The compared quantity of a rung, if it is not the return."""
+_SHOWN = ("states", "pixels")
+"""The rungs whose returns the page shows."""
 
 
 def write(out: Path = HERE, *, runs: Sequence[Path] = (RUNS,), figures: bool = True) -> list[Table]:
-    """Write out/tables/*.csv and out/figures/*.png, and return the tables that decide the claims."""
-    found: dict[str, list[Answer]] = {}
-    decisive: list[Table] = []
-    tables, found[EXACT] = _exact(_fits())
-    decisive += tables
-    write_tables(tables, out / "tables" / EXACT)
+    """Write out/tables/*.csv and out/figures/verdicts.png, and return the tables."""
+    found: dict[str, list[Answer]] = {EXACT: exact_answers(_fits(), CLAIMS)}
     loaded = load_runs(runs)
+    tables = [_cost(loaded)]
     for rung, experiment in EXPERIMENTS.items():
         chosen = [run for run in loaded if _belongs(run, experiment)]
         if not chosen:
             continue
         comparison = compare(chosen, _labels(chosen))
-        tables, found[rung] = _verdicts(comparison, experiment.name)
-        measured = measure(comparison)
-        instruments = instrument_table(measured, experiment.name, np.random.default_rng(0))
-        tables += [instruments] if instruments is not None else []
-        decisive += tables
-        write_tables([*comparison_tables(comparison), *tables], out / "tables" / rung)
-        if figures:
-            publish_figure(claim_curves(comparison, CLAIMS, out / "figures" / f"{rung}-curves"))
-            publish_figure(instrument_figure(measured, out / "figures" / f"{rung}-instruments"))
-    overall = rung_table(found)
-    write_tables([overall, _cost(loaded)], out / "tables")
+        found[rung] = [answer for answer in answers(comparison, CLAIMS) if not compares_scales(answer.pair)]
+        if rung in _SHOWN:
+            tables += [
+                dataclasses.replace(returns(comparison, scale), name=f"returns-{rung}") for scale in comparison.scales
+            ]
+        if rung == "states":
+            tables.append(instrument_table(measure(comparison), np.random.default_rng(0)))
+    tables.append(rung_table(found))
+    write_tables(tables, out / "tables")
     if figures:
         units = {rung: _UNITS.get(rung, "return") for rung in found}
-        publish_figure(forest_figure(found, out / "figures" / overall.name, units))
-    return [*decisive, overall]
+        publish_figure(forest_figure(found, out / "figures/verdicts", units))
+    return tables
 
 
 def _cost(loaded: Sequence[Run]) -> Table:
@@ -77,24 +68,6 @@ def _cost(loaded: Sequence[Run]) -> Table:
             planned = len(experiment.arms) * (experiment.seeds or 1)
             rows.append([rung, len(chosen), planned, f"{seconds / 3600:.1f}"])
     return Table("cost", "Cost", ["rung", "runs", "planned", "core-hours"], rows)
-
-
-def _exact(fits: Sequence[Mapping[str, Any]]) -> tuple[list[Table], list[Answer]]:
-    """Return the verdicts on exact fits, one table per outcome, and all answers."""
-    tables, found = [], list[Answer]()
-    for outcome in EXACT_OUTCOMES:
-        decided = exact_answers(fits, CLAIMS, outcome, np.random.default_rng(0))
-        if decided:
-            tables.append(verdict_table(decided, CLAIMS, f"verdicts-{EXACT}", outcome, _UNITS[EXACT]))
-        found += decided
-    return tables, found
-
-
-def _verdicts(comparison: Comparison, name: str) -> tuple[list[Table], list[Answer]]:
-    """Return the verdicts on runs, one table per outcome, and the answers for the outcome that decides."""
-    by_outcome = {one: answers(comparison, CLAIMS, one, np.random.default_rng(0)) for one in OUTCOMES}
-    tables = [verdict_table(found, CLAIMS, name, outcome) for outcome, found in by_outcome.items() if found]
-    return tables, by_outcome[next(iter(OUTCOMES))]
 
 
 def _belongs(run: Run, experiment: Experiment) -> bool:

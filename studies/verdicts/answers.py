@@ -7,71 +7,33 @@ and seed.
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from pamd.report.comparison import Cell, Comparison
-from pamd.report.run import Run
-from pamd.report.statistics import Effect, Estimate, holm, pooled_effect, probability_of_improvement
-from pamd.report.statistics import estimate as bootstrap_estimate
+from pamd.report.statistics import Effect, Values, holm, pooled_effect
 from pamd.table import Table, Value
 from studies.verdicts.plan import Claim, Pair
 
-__all__ = [
-    "EXACT_OUTCOMES",
-    "OUTCOMES",
-    "Answer",
-    "Verdict",
-    "answers",
-    "exact_answers",
-    "pairs_of",
-    "rung_table",
-    "verdict_table",
-]
+__all__ = ["Answer", "Verdict", "answers", "compares_scales", "exact_answers", "pairs_of", "rung_table"]
 
 Verdict = Literal["yes", "no", "open"]
 """The effect is above zero after correction (yes) or below zero (no), or these seeds cannot decide (open)."""
 
 
-def final_return(run: Run) -> float:
-    """Return the mean return of the last evaluation."""
-    return run.score
-
-
-def area(run: Run) -> float:
-    """Return the mean return over all evaluations. It measures how fast a run learns, in the unit of a return."""
-    return float(np.mean([np.mean(returns) for returns in run.curve.returns]))
-
-
-def unseen_return(run: Run) -> float:
-    """Return the mean return with unseen backgrounds or noise; NaN if the run has none."""
-    return float("nan") if run.unseen_score is None else run.unseen_score
-
-
-OUTCOMES: dict[str, Callable[[Run], float]] = {
-    "final return": final_return,
-    "area under the curve": area,
-    "unseen return": unseen_return,
-}
-
-
 @dataclass(frozen=True)
 class Answer:
-    """The result of one pair of a claim for one outcome."""
+    """The result of one pair of a claim."""
 
     claim: str
     pair: str
-    outcome: str
-    tasks: tuple[str, ...]
     seeds: int
     """The number of paired seeds over all tasks."""
     effect: Effect
-    improvement: Estimate
-    """The probability that a run of the first arm beats a run of the second, averaged over tasks."""
     corrected: float = 1.0
     """The p value after correction for the number of pairs."""
 
@@ -85,61 +47,52 @@ class Answer:
 class Samples(NamedTuple):
     """The scores of two arms on T tasks, paired by seed."""
 
-    tasks: list[str]
-    """[T]"""
-    better: list[NDArray[np.float64]]
+    better: list[Values]
     """[T][seeds]"""
-    worse: list[NDArray[np.float64]]
+    worse: list[Values]
     """[T][seeds]"""
 
 
-def answers(comparison: Comparison, claims: Sequence[Claim], outcome: str, rng: np.random.Generator) -> list[Answer]:
-    """Return an answer for every pair of every claim with at least two paired seeds on some task."""
-    score = OUTCOMES[outcome]
-    return decide(claims, outcome, lambda pair: _samples(comparison, pair, score), rng)
+def answers(comparison: Comparison, claims: Sequence[Claim]) -> list[Answer]:
+    """Return an answer, by the final return, for every pair of every claim with two paired seeds on some task."""
+    return decide(claims, lambda pair: _samples(comparison, pair))
 
 
-def decide(
-    claims: Sequence[Claim], outcome: str, sample: Callable[[Pair], Samples], rng: np.random.Generator
-) -> list[Answer]:
+def decide(claims: Sequence[Claim], sample: Callable[[Pair], Samples]) -> list[Answer]:
     """Return an answer for every pair with an effect. The p values are corrected for the number of answers."""
-    found = [
+    answers = [
         answer
         for claim in claims
         for pair in claim.pairs
-        if (answer := _answer(claim, pair, outcome, sample(pair), rng)) is not None
+        if (answer := _answer(claim, pair, *sample(pair))) is not None
     ]
-    corrected = holm([answer.effect.p_value for answer in found])
-    return [replace(answer, corrected=p) for answer, p in zip(found, corrected, strict=True)]
+    corrected = holm([answer.effect.p_value for answer in answers])
+    return [replace(answer, corrected=p) for answer, p in zip(answers, corrected, strict=True)]
 
 
-def _answer(claim: Claim, pair: Pair, outcome: str, samples: Samples, rng: np.random.Generator) -> Answer | None:
-    tasks, first, second = samples
-    effect = pooled_effect([a - b for a, b in zip(first, second, strict=True)])
-    if effect is None:
-        return None
-    improvement = bootstrap_estimate(probability_of_improvement, first, second, rng=rng, digits=2)
-    label = f"{pair.better} > {pair.worse}"
-    return Answer(claim.name, label, outcome, tuple(tasks), sum(map(len, first)), effect, improvement)
+def _answer(claim: Claim, pair: Pair, better: Sequence[Values], worse: Sequence[Values]) -> Answer | None:
+    effect = pooled_effect([a - b for a, b in zip(better, worse, strict=True)])
+    return (
+        None if effect is None else Answer(claim.name, f"{pair.better} > {pair.worse}", sum(map(len, better)), effect)
+    )
 
 
-def _samples(comparison: Comparison, pair: Pair, score: Callable[[Run], float]) -> Samples:
+def _samples(comparison: Comparison, pair: Pair) -> Samples:
     """Return the scores on the tasks on which both arms finished at least two common seeds."""
-    found = Samples([], [], [])
+    found = Samples([], [])
     for setting in comparison.settings:
         cells = {cell.column.label: cell for cell in comparison.row(setting)}
         if pair.better in cells and pair.worse in cells:
-            a, b = _paired(cells[pair.better], cells[pair.worse], score)
+            a, b = _paired(cells[pair.better], cells[pair.worse])
             if len(a) >= 2:
-                found.tasks.append(setting.full_name)
                 found.better.append(a)
                 found.worse.append(b)
     return found
 
 
-def _paired(one: Cell, other: Cell, score: Callable[[Run], float]) -> tuple[np.ndarray, np.ndarray]:
+def _paired(one: Cell, other: Cell) -> tuple[Values, Values]:
     """Return the finite scores of the seeds that both cells finished, [seeds] each."""
-    runs = [{run.seed: score(run) for run in cell.finished} for cell in (one, other)]
+    runs = [{run.seed: run.score for run in cell.finished} for cell in (one, other)]
     seeds = sorted(s for s in runs[0].keys() & runs[1].keys() if np.isfinite([runs[0][s], runs[1][s]]).all())
     a, b = (np.array([run[seed] for seed in seeds], dtype=np.float64) for run in runs)
     return a, b
@@ -164,23 +117,22 @@ def _fixed_latents(cell: Fit) -> float | None:
     return math.log10(max(cell["residual"], 1e-6)) if cell["encoder"] == "frozen" else None
 
 
-EXACT_OUTCOMES: dict[str, Callable[[Fit], float | None]] = {
-    "unseen pairs": _unseen_error,
-    "fixed latents": _fixed_latents,
-}
 _ABSORPTION = "C5"
-"""The claim that is decided by "fixed latents"."""
+"""The claim that is decided by the error with fixed latents. Unseen pairs decide all others."""
 
 
-def exact_answers(
-    cells: Sequence[Fit], claims: Sequence[Claim], outcome: str, rng: np.random.Generator
-) -> list[Answer]:
+def exact_answers(cells: Sequence[Fit], claims: Sequence[Claim]) -> list[Answer]:
     """Return an answer for every pair whose distances have at least two common seeds on every common task.
 
-    C5 is decided by "fixed latents", and all other claims by "unseen pairs".
+    The p values are corrected within each of the two outcomes.
     """
-    chosen = [claim for claim in claims if (claim.name == _ABSORPTION) == (outcome == "fixed latents")]
-    score = EXACT_OUTCOMES[outcome]
+    return [
+        *_exact(cells, [claim for claim in claims if claim.name != _ABSORPTION], _unseen_error),
+        *_exact(cells, [claim for claim in claims if claim.name == _ABSORPTION], _fixed_latents),
+    ]
+
+
+def _exact(cells: Sequence[Fit], claims: Sequence[Claim], score: Callable[[Fit], float | None]) -> list[Answer]:
     scores: dict[str, dict[str, dict[int, float]]] = {}
     for cell in cells:
         if (value := score(cell)) is not None:
@@ -189,15 +141,14 @@ def exact_answers(
 
     def sample(pair: Pair) -> Samples:
         better, worse = (scores.get(_distance(label), {}) for label in (pair.better, pair.worse))
-        found = Samples([], [], [])
+        found = Samples([], [])
         for task in (task for task in better if task in worse):
             seeds = sorted(better[task].keys() & worse[task].keys())
-            found.tasks.append(task)
             found.better.append(np.array([better[task][seed] for seed in seeds]))
             found.worse.append(np.array([worse[task][seed] for seed in seeds]))
         return found
 
-    return decide(chosen, outcome, sample, rng)
+    return decide(claims, sample)
 
 
 def _distance(label: str) -> str:
@@ -208,58 +159,32 @@ def _distance(label: str) -> str:
     return distance or _OWN.get(method, "")
 
 
-def verdict_table(
-    found: Sequence[Answer], claims: Sequence[Claim], experiment: str, outcome: str, unit: str = "return"
-) -> Table:
-    """Return a table with one row for each pair. `unit` is the quantity that is compared."""
-    says = {claim.name: claim.says for claim in claims}
-    rows: list[list[Value]] = [
-        [
-            answer.claim,
-            answer.pair,
-            answer.verdict,
-            answer.effect.interval(),
-            answer.improvement,
-            round(answer.corrected, 3),
-            round(answer.effect.detectable(), 1),
-            len(answer.tasks),
-            answer.seeds,
-        ]
-        for answer in found
-    ]
-    heads = ["claim", "pair", "verdict", f"difference in {unit}", "probability of improvement"]
-    heads += ["corrected p", "detectable", "tasks", "paired seeds"]
-    notes = [
-        "Difference: mean over tasks of the paired differences by seed, with Student's 95% interval (Welch). Corrected"
-        " p: Holm, over the pairs of a rung and outcome. Verdict: yes or no where it is below 0.05, else open."
-        " Detectable: the smallest difference that so many seeds find with probability 0.8.",
-        *(f"{name}: {says[name]}." for name in dict.fromkeys(answer.claim for answer in found)),
-    ]
-    name = f"{experiment}-{outcome.replace(' ', '-')}"
-    return Table(name, f"Verdicts of {experiment}, by {outcome}", heads, rows, notes)
-
-
 def pairs_of(rungs: Mapping[str, Sequence[Answer]]) -> list[tuple[str, str]]:
     """Return all claims and pairs with an answer on some rung, sorted by claim."""
-    found = dict.fromkeys((answer.claim, answer.pair) for found in rungs.values() for answer in found)
-    return sorted(found, key=lambda key: key[0])
+    pairs = dict.fromkeys((answer.claim, answer.pair) for answers in rungs.values() for answer in answers)
+    return sorted(pairs, key=lambda key: key[0])
 
 
 def rung_table(rungs: Mapping[str, Sequence[Answer]]) -> Table:
     """Return a table with pairs as rows and rungs as columns.
 
-    A cell shows the verdict, effect, interval and paired seeds for the outcome that decides the claim.
+    A cell shows the verdict, effect, interval and paired seeds.
     """
     rows: list[list[Value]] = []
-    for key in pairs_of(rungs):
-        cells = [next((a for a in found if (a.claim, a.pair) == key), None) for found in rungs.values()]
-        rows.append([*key, *("" if cell is None else _summary(cell) for cell in cells)])
+    for claim, pair in pairs_of(rungs):
+        cells = [next((a for a in found if (a.claim, a.pair) == (claim, pair)), None) for found in rungs.values()]
+        shown = ["" if a is None else f"{a.verdict}: {a.effect.interval()}, n={a.seeds}" for a in cells]
+        rows.append([claim, pair, *shown])
     note = (
         "A cell has the verdict, the difference with its 95% interval, and the paired seeds. An empty cell: the rung"
-        " does not compare the pair."
+        " does not compare the pair, or compares scales."
     )
     return Table("verdicts", "The claims on every rung", ["claim", "pair", *rungs], rows, [note])
 
 
-def _summary(answer: Answer) -> str:
-    return f"{answer.verdict}: {answer.effect.interval()}, n={answer.seeds}"
+def compares_scales(pair: str) -> bool:
+    """Return whether an arm of a pair has the l1 norm that is summed over 50 coordinates: `dbc-det` and its variants.
+
+    It is about 40 times larger than the other distances at the same loss weight. Exact fits have no loss weight.
+    """
+    return any(re.fullmatch(r"dbc-det( \((?!mean).*)?", arm) for arm in pair.split(" > "))

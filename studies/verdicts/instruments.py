@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -12,17 +11,15 @@ from numpy.typing import NDArray
 
 from pamd.diagnostics.base import rank_correlation
 from pamd.report.comparison import Comparison
-from pamd.report.figures import color, page_style, plain, save_figure
 from pamd.report.statistics import Estimate
 from pamd.runs.logs import read_log
 from pamd.table import Table, Value
 
-__all__ = ["INSTRUMENTS", "Instrument", "Measured", "instrument_figure", "instrument_table", "measure"]
+__all__ = ["INSTRUMENTS", "Instrument", "Measured", "instrument_table", "measure"]
 
 Array = NDArray[np.float64]
 _RESAMPLES = 1_000
 _LOGS = ("train.jsonl", "eval.jsonl")
-_MARKERS = "osD^vPX"
 _FEWEST = 4
 """The minimum number of runs of a task for a correlation."""
 
@@ -62,7 +59,6 @@ INSTRUMENTS = (
 class Measured:
     """The last values of an instrument and the final returns of R runs of one task."""
 
-    task: str
     methods: tuple[str, ...]
     """[R]"""
     values: Array
@@ -95,7 +91,7 @@ def measure(comparison: Comparison) -> dict[Instrument, list[Measured]]:
             ]
             if len(rows) >= _FEWEST:
                 methods, values, returns = zip(*rows, strict=True)
-                measured = Measured(setting.full_name, methods, np.array(values), np.array(returns))
+                measured = Measured(methods, np.array(values), np.array(returns))
                 found.setdefault(instrument, []).append(measured)
     return {instrument: found[instrument] for instrument in INSTRUMENTS if instrument in found}
 
@@ -105,10 +101,8 @@ def _last(log: Sequence[Mapping[str, Any]], instrument: Instrument) -> float | N
     return values[-1] if values else None
 
 
-def instrument_table(
-    instruments: Mapping[Instrument, Sequence[Measured]], name: str, rng: np.random.Generator
-) -> Table | None:
-    """Return a table with one row per instrument; None if there are no instruments."""
+def instrument_table(instruments: Mapping[Instrument, Sequence[Measured]], rng: np.random.Generator) -> Table:
+    """Return a table with one row per instrument."""
     rows: list[list[Value]] = []
     for instrument, found in instruments.items():
         overall = [(one.values, one.returns) for one in found]
@@ -117,15 +111,13 @@ def instrument_table(
         runs = sum(len(one.values) for one in found)
         estimates = [_estimate(pairs, rng) if pairs else None for pairs in (overall, within)]
         rows.append([instrument.name, instrument.says, *estimates, len(found), runs])
-    if not rows:
-        return None
     heads = ["instrument", "meaning", "rank correlation with return", "within a method", "tasks", "runs"]
     notes = [
         "Spearman's rank correlation of the last value of the instrument and the final return over the runs of a task,"
         " averaged over tasks, with a 95% bootstrap interval over runs. Within a method: both as deviations from the"
         " mean of the method on the task. A correlation is not a cause.",
     ]
-    return Table(f"{name}-instruments", "Which instrument predicts the return", heads, rows, notes)
+    return Table("instruments", "Which instrument predicts the return", heads, rows, notes)
 
 
 def _estimate(pairs: Sequence[tuple[Array, Array]], rng: np.random.Generator) -> Estimate:
@@ -140,66 +132,3 @@ def _estimate(pairs: Sequence[tuple[Array, Array]], rng: np.random.Generator) ->
         drawn.append(mean([(x[pick], y[pick]) for (x, y), pick in zip(pairs, picks, strict=True)]))
     low, high = np.quantile(drawn, [0.025, 0.975])
     return Estimate(mean(pairs), float(low), float(high), 2)
-
-
-@page_style()
-def instrument_figure(found: Mapping[Instrument, Sequence[Measured]], path: Path) -> list[Path]:
-    """Draw the return of every run against the last value of the instrument, with a panel per instrument and task.
-
-    Returns [] if there are no instruments.
-    """
-    from matplotlib import pyplot
-
-    if not found:
-        return []
-    tasks = list(dict.fromkeys(one.task for measured in found.values() for one in measured))
-    methods = sorted({name for measured in found.values() for one in measured for name in one.methods})
-    look = _look(methods)
-    high, wide = len(tasks), len(found)
-    figure, places = pyplot.subplots(
-        high, wide, figsize=(2.4 * wide + 1, 2.1 * high + 1), layout="constrained", squeeze=False
-    )
-    for column, (instrument, measured) in enumerate(found.items()):
-        by_task = {one.task: one for one in measured}
-        for row, task in enumerate(tasks):
-            axes = places[row][column]
-            _scatter(axes, by_task.get(task), look)
-            axes.set_xlabel(plain(instrument.name), fontsize=8)
-            axes.set_ylabel(plain(f"{task.partition(' + ')[0]}\nreturn") if column == 0 else "", fontsize=8)
-    _legend(figure, look)
-    return save_figure(figure, path)
-
-
-def _look(methods: Sequence[str]) -> dict[str, tuple[str, str]]:
-    """Return the color and marker of each method. Methods with the same color have different markers."""
-    taken: dict[str, int] = {}
-    look = {}
-    for name in methods:
-        hue = color(name)
-        look[name] = (hue, _MARKERS[taken.get(hue, 0) % len(_MARKERS)])
-        taken[hue] = taken.get(hue, 0) + 1
-    return look
-
-
-def _scatter(axes: Any, measured: Measured | None, look: Mapping[str, tuple[str, str]]) -> None:
-    axes.tick_params(labelsize=7)
-    axes.grid(alpha=0.25)
-    if measured is None:
-        axes.set_visible(False)
-        return
-    names = np.array(measured.methods)
-    for name in dict.fromkeys(measured.methods):
-        hue, marker = look[name]
-        chosen = names == name
-        axes.scatter(measured.values[chosen], measured.returns[chosen], s=16, c=hue, marker=marker, linewidths=0)
-    axes.set_title(f"rank correlation {rank_correlation(measured.values, measured.returns):.2f}", fontsize=8)
-
-
-def _legend(figure: Any, look: Mapping[str, tuple[str, str]]) -> None:
-    from matplotlib.lines import Line2D
-
-    handles = [
-        Line2D([], [], marker=marker, linestyle="", color=hue, label=plain(name))
-        for name, (hue, marker) in look.items()
-    ]
-    figure.legend(handles=handles, loc="outside lower center", ncols=5, frameon=False, fontsize=8)

@@ -1,4 +1,4 @@
-"""Figures of the verdicts: the effects of all pairs, and the learning curves of each claim."""
+"""The figure of the verdicts: the effects of all pairs."""
 
 from __future__ import annotations
 
@@ -6,12 +6,10 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from pamd.report.comparison import Cell, Column, Comparison, Setting
-from pamd.report.figures import draw_cell, legend_handles, page_style, plain, save_figure, styles
+from pamd.report.figures import page_style, plain, save_figure
 from studies.verdicts.answers import Answer, Verdict, pairs_of
-from studies.verdicts.plan import Claim
 
-__all__ = ["claim_curves", "forest_figure"]
+__all__ = ["forest_figure"]
 
 _COLORS: dict[Verdict, str] = {"yes": "#0072B2", "no": "#D55E00", "open": "#6e6e6e"}
 
@@ -27,7 +25,7 @@ def forest_figure(rungs: Mapping[str, Sequence[Answer]], path: Path, units: Mapp
     keys = pairs_of(rungs)
     if not keys:
         return []
-    size = (2.6 * len(rungs) + 4.2, 0.27 * len(keys) + 1.3)
+    size = (2.4 * len(rungs) + 5.2, 0.27 * len(keys) + 1.3)
     figure, places = pyplot.subplots(1, len(rungs), figsize=size, layout="constrained", sharey=True, squeeze=False)
     for axes, (rung, found) in zip(places[0], rungs.items(), strict=True):
         edge = _edge(found)
@@ -39,8 +37,12 @@ def forest_figure(rungs: Mapping[str, Sequence[Answer]], path: Path, units: Mapp
         axes.set_xlabel(plain(f"difference in {units[rung]}"), fontsize=8)
         axes.tick_params(labelsize=8)
         axes.grid(axis="x", alpha=0.25)
-    places[0][0].set_yticks(range(len(keys)), [plain(f"{claim}: {pair}") for claim, pair in keys])
+    labels = [
+        plain(f"{claim}: {pair}".replace("reward 1-gamma", "1-\N{GREEK SMALL LETTER GAMMA}")) for claim, pair in keys
+    ]
+    places[0][0].set_yticks(range(len(keys)), labels)
     places[0][0].invert_yaxis()
+    places[0][0].set_ylabel(" ")  # The layout measures long labels too short, and this leaves room for them.
     _legend(figure)
     return save_figure(figure, path)
 
@@ -68,61 +70,3 @@ def _legend(figure: Any) -> None:
 
     handles = [Line2D([], [], color=hue, marker="o", linewidth=2, label=name) for name, hue in _COLORS.items()]
     figure.legend(handles=handles, loc="outside lower center", ncols=3, frameon=False, fontsize=8)
-
-
-_PANEL, _LEGEND = (2.5, 1.7), 2.7
-"""The width and height of a panel, and the width of the legends, in inches."""
-
-
-@page_style()
-def claim_curves(comparison: Comparison, claims: Sequence[Claim], path: Path) -> list[Path]:
-    """Draw a row for each claim and a panel for each task, with the arms of the claim.
-
-    A panel with all arms would be unreadable. Returns [] if no claim has a pair whose arms both ran on a task.
-    """
-    from matplotlib import pyplot
-
-    rows = [(claim, cells) for claim in claims if (cells := _cells(comparison, claim))]
-    if not rows:
-        return []
-    wide, high = max(len(cells) for _, cells in rows), len(rows)
-    size = (_PANEL[0] * wide + _LEGEND, _PANEL[1] * high)
-    figure, places = pyplot.subplots(high, wide, figsize=size, layout="constrained", squeeze=False)
-    look = styles(comparison.columns)
-    for row, (claim, cells) in enumerate(rows):
-        for axes in places[row][len(cells) :]:
-            axes.axis("off")
-        for axes, (setting, found) in zip(places[row], cells.items(), strict=False):
-            _panel(axes, setting, found, look)
-        places[row][0].set_ylabel(plain(f"{claim.name} return"), fontsize=8)
-        arms = {cell.column.label: look[cell.column] for found in cells.values() for cell in found}
-        places[row][-1].legend(
-            handles=legend_handles(arms), loc="center left", bbox_to_anchor=(1.02, 0.5), fontsize=7, frameon=False
-        )
-    for axes in places[-1]:
-        axes.set_xlabel("decisions", fontsize=8)
-    return save_figure(figure, path)
-
-
-def _cells(comparison: Comparison, claim: Claim) -> dict[Setting, list[Cell]]:
-    """Return the cells of the claim's arms for each task on which both arms of a pair ran."""
-    found: dict[Setting, list[Cell]] = {}
-    for setting in comparison.settings:
-        cells = {cell.column.label: cell for cell in comparison.row(setting)}
-        pairs = [(pair.better, pair.worse) for pair in claim.pairs if pair.better in cells and pair.worse in cells]
-        names = dict.fromkeys(name for pair in pairs for name in pair)
-        if names:
-            found[setting] = [cells[name] for name in names]
-    return found
-
-
-def _panel(axes: Any, setting: Setting, cells: Sequence[Cell], look: dict[Column, tuple[str, str]]) -> None:
-    from matplotlib.ticker import EngFormatter, MaxNLocator
-
-    for cell in cells:
-        draw_cell(axes, cell, *look[cell.column])
-    axes.set_title(plain(setting.name), fontsize=7)
-    axes.xaxis.set_major_locator(MaxNLocator(4))
-    axes.xaxis.set_major_formatter(EngFormatter(sep=""))
-    axes.tick_params(labelsize=7)
-    axes.grid(alpha=0.25)

@@ -280,10 +280,8 @@ def test_without_a_checkpoint_the_digest_in_the_name_confirms_the_config(run: Pa
     assert "This config is not confirmed" in provenance(content([load_run(run)], tmp_path))
 
 
-def test_published_results_are_told_apart_by_the_digest_in_their_names() -> None:
-    """Layout 2 is confirmed; runs of version 0.1.0 were named by other rules, and cannot be."""
+def test_published_results_are_confirmed_by_the_digest_in_their_names() -> None:
     assert {run.verified for run in load_runs([STUDIES / "learners" / "runs.parquet"])} == {"the digest in its name"}
-    assert {run.verified for run in load_runs([STUDIES / "earlier" / "runs.parquet"])} == {""}
 
 
 def test_the_identity_of_a_config_is_what_a_checkpoint_holds() -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from studies.verdicts.instruments import INSTRUMENTS, instrument_figure, instrument_table, measure
+from studies.verdicts.instruments import INSTRUMENTS, instrument_table, measure
 from tests.report.runs import write_run
 
 from pamd.diagnostics.base import rank_correlation
@@ -44,8 +44,7 @@ def test_the_last_value_of_every_finished_run_counts(tmp_path: Path) -> None:
 
 
 def test_the_table_separates_methods_from_runs_of_a_method(tmp_path: Path) -> None:
-    table = instrument_table(measure(_runs(tmp_path)), "verdicts-toy", np.random.default_rng(0))
-    assert table is not None
+    table = instrument_table(measure(_runs(tmp_path)), np.random.default_rng(0))
     ((name, _, overall, within, tasks, runs),) = table.rows
     assert (name, tasks, runs) == ("rank", 1, 8)
     assert isinstance(overall, Estimate)
@@ -54,14 +53,6 @@ def test_the_table_separates_methods_from_runs_of_a_method(tmp_path: Path) -> No
     assert overall.value > 0.4
 
 
-def test_runs_without_meters_have_neither_table_nor_figure(tmp_path: Path) -> None:
+def test_runs_without_meters_have_no_instruments(tmp_path: Path) -> None:
     write_run(tmp_path / "runs")
-    comparison = compare(load_runs([tmp_path / "runs"]))
-    assert instrument_table(measure(comparison), "verdicts-toy", np.random.default_rng(0)) is None
-    assert instrument_figure(measure(comparison), tmp_path / "figure") == []
-
-
-def test_the_figure_has_a_panel_for_every_instrument_and_task(tmp_path: Path) -> None:
-    svg, png = instrument_figure(measure(_runs(tmp_path / "runs")), tmp_path / "figure")
-    assert png.stat().st_size > 1000
-    assert svg.read_text().count('id="axes_') == 1
+    assert measure(compare(load_runs([tmp_path / "runs"]))) == {}

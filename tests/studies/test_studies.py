@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 from pathlib import Path
 
 import pytest
@@ -13,7 +12,7 @@ from pamd.report.run import load_runs
 from studies import STUDIES, analysis
 
 ROOT = Path(__file__).parents[2]
-RUNS = {"demo": 4, "earlier": 13, "environments": 5, "family": 6, "learners": 12, "verdicts": 540}
+RUNS = {"demo": 4, "environments": 5, "family": 6, "learners": 12, "verdicts": 540}
 """The runs of each study. Those of `integrations` are not runs of `pamd train`."""
 
 
@@ -34,7 +33,7 @@ def test_the_pages_show_the_tables(page: Path) -> None:
 
 
 def test_the_pages_of_the_studies_are_found() -> None:
-    assert {"evidence.md", "earlier-runs.md", "performance.md"} <= {page.name for page in PAGES}
+    assert {"evidence.md", "geometry.md", "performance.md"} <= {page.name for page in PAGES}
     with pytest.raises(UnknownNameError, match="Did you mean 'verdicts'"):
         analysis("verdict")
 
@@ -44,21 +43,6 @@ def test_every_run_of_a_study_is_finished(name: str) -> None:
     runs = load_runs([ROOT / "studies" / name / "runs.parquet"])
     assert [run.name for run in runs if not run.finished] == []
     assert len(runs) == RUNS[name]
-
-
-def test_the_text_about_the_earlier_runs_quotes_their_tables() -> None:
-    text = (ROOT / "docs" / "earlier-runs.md").read_text()
-    with (ROOT / "studies" / "earlier" / "tables" / "returns-cpu.csv").open() as file:
-        rows = list(csv.DictReader(file))
-    names = [column.removesuffix(" mean") for column in rows[0] if column.endswith(" mean")]
-    quoted = [
-        f"{float(row[f'{name} mean']):.1f} ± {float(row[f'{name} standard error']):.1f}"
-        for row in rows
-        for name in names
-        if row[f"{name} mean"]
-    ]
-    assert len(quoted) == 4
-    assert [number for number in quoted if number not in text] == []
 
 
 def test_figures_are_png_files_with_a_palette(tmp_path: Path) -> None:
