@@ -42,7 +42,6 @@ def forest_figure(rungs: Mapping[str, Sequence[Answer]], path: Path, units: Mapp
     ]
     places[0][0].set_yticks(range(len(keys)), labels)
     places[0][0].invert_yaxis()
-    places[0][0].set_ylabel(" ")  # The layout measures long labels too short, and this leaves room for them.
     _legend(figure)
     return save_figure(figure, path)
 

@@ -61,6 +61,7 @@ _STYLE: dict[str, Any] = {
     **{"axes.spines.top": False, "axes.spines.right": False, "axes.axisbelow": True, "axes.titlesize": 10},
     **{"axes.facecolor": "none", "grid.color": "#8a8a8a", "font.size": 10, "legend.frameon": False},
     "svg.hashsalt": "pamd",
+    "text.hinting": "no_hinting",  # Else text in a PNG is wider than the layout, made for the SVG, expects.
 }
 """The matplotlib style of all figures."""
 _DARK = {
