@@ -80,6 +80,25 @@ def test_rewards_are_the_sum_over_the_repeats(cheetah: Episodes) -> None:
     np.testing.assert_array_equal(cheetah.unwrapped.task.physics.state(), reference.physics.state())
 
 
+@pytest.mark.parametrize(
+    "name",
+    ["cartpole_swingup", "finger_turn_easy", "walker_run", "hopper_hop", "humanoid_stand", "manipulator_bring_ball"],
+)
+def test_states_and_rewards_are_those_that_dm_control_returns(name: str) -> None:
+    from dm_control import suite
+
+    reference = suite.load(*suite_tasks()[name], task_kwargs={"random": derive_seed(3, 0)})
+    env, expected = make_env(f"state:{name}", seed=3, action_repeat=2), reference.reset()
+    obs, _ = env.reset()
+    for _ in range(5):
+        np.testing.assert_array_equal(obs, np.concatenate([*map(np.ravel, expected.observation.values())], dtype="f4"))
+        action = env.action_space.sample()
+        first, expected = (reference.step(action.astype(np.float64)) for _ in range(2))
+        obs, reward, *_ = env.step(action)
+        assert reward == first.reward + expected.reward
+    env.close()
+
+
 def test_the_time_limit_is_a_truncation_and_cuts_the_last_repeat() -> None:
     env = make_env("point_mass_easy", size=12, render="fast", action_repeat=300)
     env.reset()
