@@ -175,9 +175,12 @@ class _Ensemble(nn.Module):
 
     def forward(self, x: Tensor, members: slice) -> Tensor:
         """Compute the outputs of the chosen members: [B, inputs] -> [K, B, outputs]."""
-        x = x.expand(len(self.weights[0][members]), -1, -1)
-        for layer, (weight, bias) in enumerate(zip(self.weights, self.biases, strict=True)):
-            x = torch.baddbmm(bias[members], torch.relu(x) if layer else x, weight[members])
+        layers: list[tuple[Tensor, Tensor]] = list(zip(self.weights, self.biases, strict=True))
+        if members != _ALL:  # The gradient of a slice is a copy as large as all weights.
+            layers = [(weight[members], bias[members]) for weight, bias in layers]
+        x = x.expand(len(layers[0][0]), -1, -1)
+        for layer, (weight, bias) in enumerate(layers):
+            x = torch.baddbmm(bias, torch.relu(x) if layer else x, weight)
         return x
 
 
