@@ -336,10 +336,10 @@ def _mechanism_table(rows: Sequence[mechanism.Row]) -> Table:
 
 
 _DIRECTIONS = {
-    "difference": ("difference of the two states", color("pamd")),
+    "difference": ("difference of the two latents", color("pamd")),
     "value": ("gradient of the value", "#E69F00"),
-    "state": ("moves of the state", color("simsr")),
-    "noise": ("moves of the noise", "#6e6e6e"),
+    "state": ("motion of the state", color("simsr")),
+    "noise": ("motion of the noise", "#6e6e6e"),
 }
 
 
@@ -347,7 +347,7 @@ _DIRECTIONS = {
 def _mechanism_figure(rows: Sequence[mechanism.Row], path: Path) -> list[Path]:
     """Draw the weight that G gives to four kinds of directions during training: geometric means over runs."""
     from matplotlib import pyplot
-    from matplotlib.ticker import ScalarFormatter
+    from matplotlib.ticker import StrMethodFormatter
 
     figure, panels = pyplot.subplots(
         1, len(mechanism.ARMS), figsize=(11, 2.9), layout="constrained", sharex=True, sharey=True
@@ -362,5 +362,5 @@ def _mechanism_figure(rows: Sequence[mechanism.Row], path: Path) -> list[Path]:
         axes.axhline(1, color="#333333", linewidth=0.8, linestyle=":")
         axes.set_yscale("log")
         axes.set_title(plain({"pamd": "PAMD, d = 50", "frozen": "frozen head"}.get(arm, arm.replace("pamd", "PAMD"))))
-        axes.yaxis.set_major_formatter(ScalarFormatter())
+        axes.yaxis.set_major_formatter(StrMethodFormatter("{x:g}"))
     return _save_panels(figure, panels, "weight in G (1: isotropic)", path)
