@@ -84,7 +84,10 @@ def write(out: Path = HERE, *, runs: Sequence[Path] = (RUNS,), figures: bool = T
     tables = [_search_table(on_states), _cost(loaded)]
     # The tests are not shown before all of their runs are there: nobody can stop at a result that pleases.
     complete = sum(_stage(run) == "primary" for run in loaded) >= plan.COUNTS["primary"]
-    shown = (_primary_table(found), _arm_table(on_states, floors), _pixel_table(loaded)) if complete else ()
+    shown: list[Table] = []
+    if complete:
+        shown = [_primary_table(found), _task_table(on_states, floors), _arm_table(on_states, floors)]
+        shown.append(_pixel_table(loaded))
     tables += [table for table in shown if table.rows]
     steps = mechanism.rows()
     tables += [_mechanism_table(steps)] if steps else []
@@ -186,6 +189,15 @@ def _primary_table(found: Sequence[Answer]) -> Table:
     ]
     columns = ["test", "pairs", "difference", "p", "p (Holm)", "verdict", "detectable", "detectable (strictest)"]
     return Table("primary", "Primary tests, differences of normalized scores", columns, rows)
+
+
+def _task_table(returns: Returns, floors: Mapping[str, float]) -> Table:
+    """Return the mean paired difference of each primary test on each task, without verdicts."""
+    rows: list[list[Value]] = []
+    for test in TESTS:
+        if differences := _differences(test, returns, floors):
+            rows.append([test.name, *map(Mean.over, differences)])
+    return Table("tasks", "Differences of normalized scores by task", ["test", *TASKS], rows)
 
 
 def _arm_table(returns: Returns, floors: Mapping[str, float]) -> Table:
@@ -304,16 +316,19 @@ def _effect_figure(found: Sequence[Answer], path: Path) -> list[Path]:
     from matplotlib import pyplot
 
     hues: dict[str, Any] = {"yes": "#0072B2", "no": "#D55E00", "open": "#6e6e6e"}
-    figure, axes = pyplot.subplots(figsize=(8, 0.5 * len(found) + 1.2), layout="constrained")
+    figure, axes = pyplot.subplots(figsize=(8.6, 0.4 * len(found) + 1), layout="constrained")
     for row, one in enumerate(found):
         hue = hues[one.verdict]
         ends: Any = (one.effect.low, one.effect.high)
         axes.plot(ends, [row, row], color=hue, linewidth=2.5, solid_capstyle="butt")
         axes.plot(one.effect.value, row, "o", color=hue)
     axes.axvline(0, color="#333333", linewidth=0.8)
+    axes.axvline(SMALLEST, color="#333333", linewidth=0.8, linestyle=":")
     axes.set_yticks(range(len(found)), [plain(f"{one.test.name}: {one.verdict}") for one in found])
     axes.invert_yaxis()
-    axes.set_xlabel("difference of normalized scores, with its 95% interval")
+    axes.set_xlabel(
+        f"difference of normalized scores, with its 95% interval (dotted: {SMALLEST:g}, the smallest gain that matters)"
+    )
     axes.grid(axis="x", alpha=0.25)
     return save_figure(figure, path)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import collections
+import csv
 import json
 from pathlib import Path
 
@@ -115,6 +116,18 @@ def test_the_primary_tests_agree_with_scipy(gain: float, tmp_path: Path, monkeyp
     # The gain is the same at both sizes of latents, so the third test must not find more at d = 8.
     expected = {0.0: ["no"] * 4, 0.2: ["yes", "yes", "no", "yes"]}
     assert [row[5] for row in ours] == expected[gain]
+
+
+def test_the_second_script_agrees_on_the_published_runs(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(check, "TIMES", 20_000)
+    with (analysis.HERE / "tables/primary.csv").open(newline="") as file:
+        rows = list(csv.DictReader(file))
+    for row, other in zip(rows, check.results(analysis.RUNS).values(), strict=True):
+        assert int(row["pairs"]) == other["pairs"] == 40
+        assert float(row["difference"]) == pytest.approx(other["difference"], abs=1e-6)
+        assert float(row["difference low"]) == pytest.approx(other["low"], abs=0.01)
+        assert float(row["difference high"]) == pytest.approx(other["high"], abs=0.01)
+        assert float(row["p"]) == pytest.approx(other["p"], abs=0.02)
 
 
 @pytest.fixture(scope="module")

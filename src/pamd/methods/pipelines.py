@@ -22,7 +22,7 @@ from pamd.table import Table
 from pamd.terms import TERMS, DistancePart, MetricConfig, OperatorPart, TermPart
 
 DEFAULT_METHOD = "dbc-unit+pamd"
-"""The method that we recommend, and the default of `pamd train`. docs/evidence.md says why."""
+"""The default of `pamd train`, and the way to use PAMD: its targets are within its reach (docs/evidence.md)."""
 
 LIST_METHODS = "pamd list methods --all"
 """The command that prints every method name."""
