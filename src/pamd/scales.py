@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 _SMALL_SHIFT = {"name": "random-shift", "options": {"pixels": 1}}
+# The published settings of DrQ-v2 are meant for a million frames.
+_SMALL_DRQV2 = {"learning_rate": 5e-4, "hidden": 256, "updates_per_decision": 1.0, "noise_decisions": 10_000}
 
 SCALES: dict[str, dict[str, Any]] = {
     "paper": {
@@ -33,7 +35,8 @@ SCALES: dict[str, dict[str, Any]] = {
                 "layer_norm": True,
             },
             "sac": {"actor_every": 1, "targets_every": 1, "learning_rate": 3e-3},
-            "drm": {"drm": {"perturb_every": 5_000}},
+            "drqv2": _SMALL_DRQV2,
+            "drm": {**_SMALL_DRQV2, "drm": {"perturb_every": 5_000}},
         },
         "schedule": "joint",
         "decisions": 20_000,

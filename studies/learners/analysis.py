@@ -1,4 +1,4 @@
-"""Tables of the return of each run by frames, one per task."""
+"""Tables of the return of each run by decisions, one per task."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from studies.output import write_tables
 __all__ = ["HERE", "write"]
 
 HERE = Path(__file__).parent
-EVERY = 10_000
-"""The tables have one column for this many frames."""
+EVERY = 2_000
+"""The tables have one column for this many decisions."""
 
 
 def write(out: Path = HERE, *, figures: bool = True) -> None:
@@ -23,11 +23,11 @@ def write(out: Path = HERE, *, figures: bool = True) -> None:
     tables = []
     for task in sorted({run.curve.task for run in runs}):
         curves = [run.curve for run in runs if run.curve.task == task]
-        frames = [count for count in curves[0].frames if count % EVERY == 0]
+        columns = [count for count in curves[0].decisions if count % EVERY == 0]
         rows: list[list[Value]] = []
         for curve in curves:
-            returns = dict(zip(curve.frames, map(np.mean, curve.returns), strict=True))
+            returns = dict(zip(curve.decisions, map(np.mean, curve.returns), strict=True))
             name = f"`{curve.method}`, seed {curve.seed}"
-            rows.append([name, *(round(float(returns[count]), 1) if count in returns else None for count in frames)])
-        tables.append(Table(task, f"Return on {task}", ["frames", *(f"{count:,}" for count in frames)], rows))
+            rows.append([name, *(round(float(returns[count]), 1) if count in returns else None for count in columns)])
+        tables.append(Table(task, f"Return on {task}", ["decisions", *(f"{count:,}" for count in columns)], rows))
     write_tables(tables, out / "tables")

@@ -12,7 +12,7 @@ from pamd.report.run import load_runs
 from studies import STUDIES, analysis
 
 ROOT = Path(__file__).parents[2]
-RUNS = {"demo": 4, "environments": 5, "family": 6, "learners": 12, "verdicts": 540}
+RUNS = {"demo": 4, "environments": 5, "family": 6, "learners": 8, "verdicts": 540}
 """The runs of each study. Those of `integrations` are not runs of `pamd train`."""
 
 
