@@ -316,7 +316,7 @@ def _effect_figure(found: Sequence[Answer], path: Path) -> list[Path]:
     from matplotlib import pyplot
 
     hues: dict[str, Any] = {"yes": "#0072B2", "no": "#D55E00", "open": "#6e6e6e"}
-    figure, axes = pyplot.subplots(figsize=(8.6, 0.4 * len(found) + 1), layout="constrained")
+    figure, axes = pyplot.subplots(figsize=(8.6, 0.4 * len(found) + 1.2), layout="constrained")
     for row, one in enumerate(found):
         hue = hues[one.verdict]
         ends: Any = (one.effect.low, one.effect.high)
@@ -327,7 +327,7 @@ def _effect_figure(found: Sequence[Answer], path: Path) -> list[Path]:
     axes.set_yticks(range(len(found)), [plain(f"{one.test.name}: {one.verdict}") for one in found])
     axes.invert_yaxis()
     axes.set_xlabel(
-        f"difference of normalized scores, with its 95% interval (dotted: {SMALLEST:g}, the smallest gain that matters)"
+        f"difference of normalized scores, 95% interval\n(dotted: {SMALLEST:g}, the smallest gain that matters)"
     )
     axes.grid(axis="x", alpha=0.25)
     return save_figure(figure, path)
