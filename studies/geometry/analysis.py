@@ -211,8 +211,9 @@ def _arm_table(returns: Returns, floors: Mapping[str, float]) -> Table:
                 for task, by_seed in per_task.items()
             ]
             means = [Mean.over(list(by_seed.values())) for by_seed in per_task.values()]
-            rows.append([arm, *means, f"{np.mean(scores):.3f}"])
-    return Table("arms", "Final returns on states", ["arm", *TASKS, "score"], rows)
+            seeds = min(map(len, per_task.values()))
+            rows.append([arm, seeds, *means, f"{np.mean(scores):.3f}"])
+    return Table("arms", "Final returns on states", ["arm", "seeds", *TASKS, "score"], rows)
 
 
 def _of(arm: str, task: str, returns: Returns) -> dict[int, float]:
@@ -268,6 +269,8 @@ def _stage(run: Run) -> str:
     return "primary" if arm in PRIMARY else "exploration"
 
 
+_SEEDS = 5
+"""The figure shows an arm that has at least this many seeds."""
 _SHOWN = {
     "pamd": "PAMD",
     "l2-unit": "fixed norm at its scale (l2-unit)",
@@ -286,7 +289,7 @@ def _curve_figure(runs: Sequence[Run], floors: Mapping[str, float], path: Path) 
     for axes, task in zip(panels, TASKS, strict=True):
         for arm, hue in _HUES.items():
             curves = [run.curve for run in runs if _key(run)[:2] == (arm, f"state:{task}")]
-            if not curves:
+            if len(curves) < _SEEDS:
                 continue
             lines = np.array([[np.mean(returns) for returns in curve.returns] for curve in curves])
             axes.plot(curves[0].decisions, lines.T, color=hue, linewidth=0.6, alpha=0.35)
