@@ -80,12 +80,13 @@ def write(out: Path = HERE, *, runs: Sequence[Path] = (RUNS,), figures: bool = T
     loaded = [run for run in load_runs(runs) if run.finished]
     on_states = {_key(run): last_return(run.curve.returns) for run in loaded if run.scale == "state"}
     floors = random_play([run for run in loaded if _stage(run) == "primary"])
-    found = answers(on_states, floors)
     tables = [_search_table(on_states), _cost(loaded)]
     # The tests are not shown before all of their runs are there: nobody can stop at a result that pleases.
     complete = sum(_stage(run) == "primary" for run in loaded) >= plan.COUNTS["primary"]
     shown: list[Table] = []
+    found: list[Answer] = []
     if complete:
+        found = answers(on_states, floors)
         shown = [_primary_table(found), _task_table(on_states, floors), _arm_table(on_states, floors)]
         shown.append(_pixel_table(loaded))
     tables += [table for table in shown if table.rows]
