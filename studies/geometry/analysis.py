@@ -26,6 +26,12 @@ __all__ = ["RUNS", "Answer", "answers", "sign_flip", "write"]
 
 RUNS = HERE / "runs.parquet"
 FLIPS = RESAMPLES = 100_000
+_SHOWN = {
+    "pamd": "PAMD",
+    "l2-unit": "fixed norm at its scale (l2-unit)",
+    "released": "released DBC-Det",
+    "deepmdp": "DeepMDP (no metric)",
+}
 SMALLEST = 0.1
 """The smallest gain in the normalized score that would matter. An interval below it means no."""
 
@@ -51,6 +57,21 @@ TESTS = (
     Test("PAMD > l2-unit under projected noise", "pamd, projected noise", "l2-unit, projected noise"),
 )
 """The primary tests of plan.md, in its order."""
+CONTRASTS = (
+    Test("PAMD - frozen head", "pamd", "frozen"),
+    Test("PAMD - diagonal", "pamd", "diagonal"),
+    Test("PAMD - adaptive diagonal", "pamd", "adaptive-diagonal"),
+    Test("PAMD - the paper's l1", "pamd", "l1"),
+    Test("PAMD - l2-unit at d = 4", "pamd, d = 4", "l2-unit, d = 4"),
+    Test("PAMD - l2-unit at d = 16", "pamd, d = 16", "l2-unit, d = 16"),
+    Test("SimSR+PAMD - SimSR, c_R = 1", "simsr+pamd", "simsr"),
+    Test("SimSR+PAMD - SimSR, c_R = 1 - gamma", "simsr+pamd, c_R = 1 - gamma", "simsr, c_R = 1 - gamma"),
+    Test("DeepMDP - l2-unit at d = 50", "deepmdp", "l2-unit"),
+    Test("DeepMDP on the sphere - DeepMDP", "deepmdp, sphere", "deepmdp"),
+    Test("SimSR, c_R = 1 - gamma - DeepMDP on the sphere", "simsr, c_R = 1 - gamma", "deepmdp, sphere"),
+    Test("DeepMDP - l2-unit under projected noise", "deepmdp, projected noise", "l2-unit, projected noise"),
+)
+"""The exploration: differences with intervals, without p-values and verdicts."""
 
 
 @dataclass(frozen=True)
@@ -78,30 +99,34 @@ class Answer:
 def write(out: Path = HERE, *, runs: Sequence[Path] = (RUNS,), figures: bool = True) -> list[Table]:
     """Write out/tables/*.csv and out/figures/*.png, and return the tables."""
     loaded = [run for run in load_runs(runs) if run.finished]
-    on_states = {_key(run): last_return(run.curve.returns) for run in loaded if run.scale == "state"}
-    floors = random_play([run for run in loaded if _stage(run) == "primary"])
-    tables = [_search_table(on_states), _cost(loaded)]
-    # The tests are not shown before all of their runs are there: nobody can stop at a result that pleases.
-    complete = sum(_stage(run) == "primary" for run in loaded) >= plan.COUNTS["primary"]
-    shown: list[Table] = []
-    found: list[Answer] = []
-    if complete:
-        found = answers(on_states, floors)
-        shown = [_primary_table(found), _task_table(on_states, floors), _arm_table(on_states, floors)]
-        shown.append(_pixel_table(loaded))
-    tables += [table for table in shown if table.rows]
+    pixels = [run for run in loaded if _stage(run) == "pixels"]
+    states = [run for run in loaded if _stage(run) in ("primary", "exploration")]
+    primary = [run for run in states if _stage(run) == "primary"]
+    returns = {_key(run): last_return(run.curve.returns) for run in loaded if run.scale == "state"}
+    floors = random_play(primary)
     steps = mechanism.rows()
-    tables += [_mechanism_table(steps)] if steps else []
+    # The tests are not shown before all of their runs are there: nobody can stop at a result that pleases.
+    complete = len(primary) >= plan.COUNTS["primary"]
+    results = answers(returns, floors) if complete else []
+    explored = contrasts(returns, floors) if complete else {}
+    tables = [_search_table(returns), _cost(loaded)]
+    if complete:
+        tables += [_primary_table(results), _task_table(returns, floors), _arm_table(returns, floors)]
+        tables += [_contrast_table(explored), _pixel_table(pixels)]
+    if steps:
+        tables.append(_mechanism_table(steps))
+    tables = [table for table in tables if table.rows]
     write_tables(tables, out / "tables")
-    if figures:
-        pictures = []
-        if complete:
-            pictures.append(_curve_figure(loaded, floors, out / "figures/curves"))
-            pictures.append(_effect_figure(found, out / "figures/effects"))
-        if steps:
-            pictures.append(_mechanism_figure(steps, out / "figures/mechanism"))
-        for written in pictures:
-            publish_figure(written)
+    pictures: list[list[Path]] = []
+    if figures and complete:
+        pictures.append(_curve_figure(states, floors, out / "figures/curves"))
+        pictures.append(_effect_figure(results, explored, out / "figures/effects"))
+    if figures and pixels:
+        pictures.append(_curve_figure(pixels, random_play(pixels), out / "figures/pixels"))
+    if figures and steps:
+        pictures.append(_mechanism_figure(steps, out / "figures/mechanism"))
+    for written in pictures:
+        publish_figure(written)
     return tables
 
 
@@ -111,11 +136,15 @@ def answers(returns: Returns, floors: Mapping[str, float]) -> list[Answer]:
     p_values = [sign_flip(differences, np.random.default_rng(0)) for _, differences in ready]
     made = []
     for (test, differences), p_value, corrected in zip(ready, p_values, holm(p_values), strict=True):
-        low, high = bootstrap(_mean_over_tasks, differences, rng=np.random.default_rng(0), times=RESAMPLES)
-        effect = Estimate(float(_mean_over_tasks(differences)), float(low), float(high), digits=3)
         pairs = sum(len(task) for task in differences)
-        made.append(Answer(test, pairs, effect, p_value, corrected, _detectable(differences)))
+        made.append(Answer(test, pairs, _effect(differences), p_value, corrected, _detectable(differences)))
     return made
+
+
+def contrasts(returns: Returns, floors: Mapping[str, float]) -> dict[str, tuple[int, Estimate]]:
+    """Return the number of pairs and the difference of each contrast of the exploration that has two seeds."""
+    ready = {test.name: differences for test in CONTRASTS if (differences := _differences(test, returns, floors))}
+    return {name: (sum(map(len, differences)), _effect(differences)) for name, differences in ready.items()}
 
 
 def sign_flip(differences: Scores, rng: np.random.Generator) -> float:
@@ -175,6 +204,12 @@ def _differences(test: Test, returns: Returns, floors: Mapping[str, float]) -> l
     return differences
 
 
+def _effect(differences: Scores) -> Estimate:
+    """Return the mean difference over tasks with its 95% bootstrap interval."""
+    low, high = bootstrap(_mean_over_tasks, differences, rng=np.random.default_rng(0), times=RESAMPLES)
+    return Estimate(float(_mean_over_tasks(differences)), float(low), float(high), digits=3)
+
+
 def _detectable(differences: Scores) -> tuple[float, float]:
     """Return the difference that is found with probability 0.8 at levels 0.05 and 0.05 / 4, one-sided."""
     error = float(np.sqrt(np.sum([task.var(ddof=1) / len(task) for task in differences])) / len(differences))
@@ -183,13 +218,20 @@ def _detectable(differences: Scores) -> tuple[float, float]:
     return first, strictest
 
 
-def _primary_table(found: Sequence[Answer]) -> Table:
+def _primary_table(results: Sequence[Answer]) -> Table:
     rows: list[list[Value]] = [
         [one.test.name, one.pairs, one.effect, one.p_value, one.corrected, one.verdict, *one.detectable]
-        for one in found
+        for one in results
     ]
     columns = ["test", "pairs", "difference", "p", "p (Holm)", "verdict", "detectable", "detectable (strictest)"]
     return Table("primary", "Primary tests, differences of normalized scores", columns, rows)
+
+
+def _contrast_table(explored: Mapping[str, tuple[int, Estimate]]) -> Table:
+    rows: list[list[Value]] = [[name, pairs, effect] for name, (pairs, effect) in explored.items()]
+    return Table(
+        "contrasts", "Exploration, differences of normalized scores", ["contrast", "pairs", "difference"], rows
+    )
 
 
 def _task_table(returns: Returns, floors: Mapping[str, float]) -> Table:
@@ -238,16 +280,15 @@ def _search_table(returns: Returns) -> Table:
 
 
 def _pixel_table(runs: Sequence[Run]) -> Table:
-    """Return the final returns from pixels."""
+    """Return the number of seeds and the final returns from pixels."""
     cells: dict[str, dict[str, list[float]]] = {}
     for run in runs:
-        if run.scale == "cpu":
-            cells.setdefault(run.curve.task, {}).setdefault(_key(run)[0], []).append(last_return(run.curve.returns))
-    arms = ("deepmdp", "released", "l2-unit", "pamd")
+        cells.setdefault(run.curve.task, {}).setdefault(_key(run)[0], []).append(last_return(run.curve.returns))
     rows: list[list[Value]] = [
-        [task, *(Mean.over(by_arm.get(arm, [])) for arm in arms)] for task, by_arm in sorted(cells.items())
+        [task, min(len(by_arm.get(arm, [])) for arm in _SHOWN), *(Mean.over(by_arm.get(arm, [])) for arm in _SHOWN)]
+        for task, by_arm in cells.items()
     ]
-    return Table("pixels", "Final returns from pixels", ["task", *arms], rows)
+    return Table("pixels", "Final returns from pixels", ["task", "seeds", *_SHOWN], rows)
 
 
 def _cost(runs: Sequence[Run]) -> Table:
@@ -270,14 +311,6 @@ def _stage(run: Run) -> str:
     return "primary" if arm in PRIMARY else "exploration"
 
 
-_SEEDS = 5
-"""The figure shows an arm that has at least this many seeds."""
-_SHOWN = {
-    "pamd": "PAMD",
-    "l2-unit": "fixed norm at its scale (l2-unit)",
-    "released": "released DBC-Det",
-    "deepmdp": "DeepMDP (no metric)",
-}
 _HUES = {"pamd": color("pamd"), "l2-unit": color("l2"), "released": color("dbc-det"), "deepmdp": color("simsr")}
 
 
@@ -286,17 +319,20 @@ def _curve_figure(runs: Sequence[Run], floors: Mapping[str, float], path: Path) 
     """Draw the learning curves of the main arms on every task: a thin line per seed, a thick one for the mean."""
     from matplotlib import pyplot
 
-    figure, panels = pyplot.subplots(1, len(TASKS), figsize=(11, 2.9), layout="constrained")
-    for axes, task in zip(panels, TASKS, strict=True):
+    runs = [run for run in runs if _key(run)[0] in _SHOWN]
+    tasks = list(dict.fromkeys(run.curve.task for run in runs))
+    figure, panels = pyplot.subplots(1, len(tasks), figsize=(2.75 * len(tasks), 2.9), layout="constrained")
+    for axes, task in zip(panels, tasks, strict=True):
+        there = [run for run in runs if run.curve.task == task]
         for arm, hue in _HUES.items():
-            curves = [run.curve for run in runs if _key(run)[:2] == (arm, f"state:{task}")]
-            if len(curves) < _SEEDS:
+            curves = [run.curve for run in there if _key(run)[0] == arm]
+            if not curves:
                 continue
-            lines = np.array([[np.mean(returns) for returns in curve.returns] for curve in curves])
+            lines = np.array([curve.means for curve in curves])
             axes.plot(curves[0].decisions, lines.T, color=hue, linewidth=0.6, alpha=0.35)
             axes.plot(curves[0].decisions, lines.mean(0), color=hue, linewidth=2.2, label=_SHOWN[arm])
-        axes.axhline(floors.get(f"state:{task}", 0.0), color="#6e6e6e", linewidth=0.8, linestyle=":")
-        axes.set_title(plain(task))
+        axes.axhline(floors[_key(there[0])[1]], color="#6e6e6e", linewidth=0.8, linestyle=":")
+        axes.set_title(plain(task.removeprefix("state:").removesuffix(" + gaussian noise")))
     return _save_panels(figure, panels, "return", path)
 
 
@@ -315,20 +351,22 @@ def _save_panels(figure: Any, panels: Any, quantity: str, path: Path) -> list[Pa
 
 
 @page_style()
-def _effect_figure(found: Sequence[Answer], path: Path) -> list[Path]:
-    """Draw the primary effects with their intervals."""
+def _effect_figure(results: Sequence[Answer], explored: Mapping[str, tuple[int, Estimate]], path: Path) -> list[Path]:
+    """Draw the primary effects with their intervals and verdicts, and below them the exploration, which has none."""
     from matplotlib import pyplot
 
-    hues: dict[str, Any] = {"yes": "#0072B2", "no": "#D55E00", "open": "#6e6e6e"}
-    figure, axes = pyplot.subplots(figsize=(8.6, 0.4 * len(found) + 1.2), layout="constrained")
-    for row, one in enumerate(found):
-        hue = hues[one.verdict]
-        ends: Any = (one.effect.low, one.effect.high)
-        axes.plot(ends, [row, row], color=hue, linewidth=2.5, solid_capstyle="butt")
-        axes.plot(one.effect.value, row, "o", color=hue)
+    hues = {"yes": "#0072B2", "no": "#D55E00", "open": "#6e6e6e"}
+    rows = [(f"{one.test.name}: {one.verdict}", one.effect, hues[one.verdict], True) for one in results]
+    rows += [(f"{name} ({pairs} pairs)", effect, "#999999", False) for name, (pairs, effect) in explored.items()]
+    figure, axes = pyplot.subplots(figsize=(8.6, 0.32 * len(rows) + 1.2), layout="constrained")
+    for row, (_, effect, hue, primary) in enumerate(rows):
+        ends: Any = (effect.low, effect.high)
+        axes.plot(ends, [row, row], color=hue, linewidth=2.5 if primary else 1.2, solid_capstyle="butt")
+        axes.plot(effect.value, row, "o", color=hue, markerfacecolor=hue if primary else "white")
     axes.axvline(0, color="#333333", linewidth=0.8)
     axes.axvline(SMALLEST, color="#333333", linewidth=0.8, linestyle=":")
-    axes.set_yticks(range(len(found)), [plain(f"{one.test.name}: {one.verdict}") for one in found])
+    axes.axhline(len(results) - 0.5, color="#cccccc", linewidth=0.8)
+    axes.set_yticks(range(len(rows)), [plain(label) for label, *_ in rows])
     axes.invert_yaxis()
     axes.set_xlabel(
         f"difference of normalized scores, 95% interval\n(dotted: {SMALLEST:g}, the smallest gain that matters)"

@@ -90,6 +90,8 @@ ARMS: dict[str, Arm] = {
             Arm(f"{method}, c_R = 1 - gamma", method, None, (_ONE_MODEL, "method.metric.operator.c_R=1-gamma"))
             for method in ("simsr", "simsr+pamd")
         ),
+        # Added after two seeds of SimSR: is its lead the sphere, on which its latents lie?
+        Arm("deepmdp, sphere", "deepmdp", settings=("method.latent_space=sphere",)),
         # Q2: small latents.
         *(
             _dimension(d, method, comparator)
@@ -114,7 +116,7 @@ PRIMARY = (
 """The arms of the primary tests: ten seeds. The others have five."""
 SEARCHED = ("pamd", "l2-unit", "released", "frozen", "diagonal", "adaptive-diagonal", "l1")
 """The arms whose weight is searched."""
-COUNTS = {"search": 112, "primary": 280, "exploration": 280, "pixels": 60}
+COUNTS = {"search": 112, "primary": 280, "exploration": 300, "pixels": 60}
 """The number of runs of each stage."""
 STAGES = tuple(COUNTS)
 
