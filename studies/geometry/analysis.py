@@ -66,6 +66,8 @@ CONTRASTS = (
     Test("PAMD - l2-unit at d = 16", "pamd, d = 16", "l2-unit, d = 16"),
     Test("SimSR+PAMD - SimSR, c_R = 1", "simsr+pamd", "simsr"),
     Test("SimSR+PAMD - SimSR, c_R = 1 - gamma", "simsr+pamd, c_R = 1 - gamma", "simsr, c_R = 1 - gamma"),
+    Test("SimSR+PAMD - SimSR with l2, c_R = 1", "simsr+pamd", "simsr+l2"),
+    Test("SimSR+PAMD, c_R = 1 - DeepMDP", "simsr+pamd", "deepmdp"),
     Test("DeepMDP - l2-unit at d = 50", "deepmdp", "l2-unit"),
     Test("DeepMDP on the sphere - DeepMDP", "deepmdp, sphere", "deepmdp"),
     Test("SimSR, c_R = 1 - gamma - DeepMDP on the sphere", "simsr, c_R = 1 - gamma", "deepmdp, sphere"),

@@ -92,6 +92,8 @@ ARMS: dict[str, Arm] = {
         ),
         # Added after two seeds of SimSR: is its lead the sphere, on which its latents lie?
         Arm("deepmdp, sphere", "deepmdp", settings=("method.latent_space=sphere",)),
+        # Added after five seeds: is PAMD's lead in SimSR the Euclidean norm, which it becomes on the sphere?
+        Arm("simsr+l2", "simsr+l2", None, (_ONE_MODEL,)),
         # Q2: small latents.
         *(
             _dimension(d, method, comparator)
@@ -116,7 +118,7 @@ PRIMARY = (
 """The arms of the primary tests: ten seeds. The others have five."""
 SEARCHED = ("pamd", "l2-unit", "released", "frozen", "diagonal", "adaptive-diagonal", "l1")
 """The arms whose weight is searched."""
-COUNTS = {"search": 112, "primary": 280, "exploration": 300, "pixels": 60}
+COUNTS = {"search": 112, "primary": 280, "exploration": 320, "pixels": 60}
 """The number of runs of each stage."""
 STAGES = tuple(COUNTS)
 
