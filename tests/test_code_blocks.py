@@ -16,6 +16,7 @@ from tests.scripts import load_script
 import pamd
 from pamd.cli import parser
 from pamd.cli.main import COMMANDS
+from pamd.diagnostics import DIAGNOSTICS
 from pamd.envs import FAMILIES
 from pamd.experiments.base import EXPERIMENTS
 
@@ -56,7 +57,7 @@ def weighed(page: Path) -> Any:
 @pytest.fixture
 def registries() -> Iterator[None]:
     """What a page registers is forgotten after it."""
-    all_of_them = (pamd.DISTANCES, pamd.ENCODERS, pamd.OPERATORS, pamd.TERMS, FAMILIES, EXPERIMENTS)
+    all_of_them = (pamd.DISTANCES, pamd.ENCODERS, pamd.OPERATORS, pamd.TERMS, FAMILIES, EXPERIMENTS, DIAGNOSTICS)
     before = [set(registry.names()) for registry in all_of_them]
     yield
     for registry, names in zip(all_of_them, before, strict=True):
